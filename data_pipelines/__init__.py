@@ -1,0 +1,1 @@
+"""Questions and trajectories from knowledge graphs and published data sets."""

@@ -1,0 +1,240 @@
+"""From a KG to everything the stages train and test on, in one go: trajectories, questions, and what was counted.
+
+In the output folder: `graphsynth.jsonl` and `graphroll.jsonl` (trajectories), `train.jsonl` (questions for RL),
+`dev.jsonl`, `test_entity.jsonl` and `test_path.jsonl` (questions), and `stats.json`, written last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from data_pipelines.demo_kg import build_demo_kg
+from data_pipelines.graphroll import graphroll
+from data_pipelines.graphsynth import Item, graphsynth, make_items
+from data_pipelines.splits import EntitySplit, Splits, held_out_paths, leaks
+from data_pipelines.teachers import Teacher, TemplateTeacher
+from data_pipelines.walks import Walk, Walker
+from graphwalker.errors import UserError
+from graphwalker.files import write_json, write_jsonl
+from graphwalker.kg.open import open_kg
+from graphwalker.kg.store import KGStore
+from graphwalker.tools.toolbox import Toolbox
+from graphwalker.types import Question, Trajectory
+
+RECIPE = 1  # raised when the same settings give other data than before
+DEMO_STRUCTURES = ("1-hop", "2-hop", "3-hop", "2i")
+INVENTORY = 1_500  # walks per structure from which the relation paths to hold out are chosen
+SPARE = 1.15  # more walks than asked for, since some questions are dropped
+TRAIN_PARTS = ("graphsynth", "graphroll", "train")
+PARTS = (*TRAIN_PARTS, "dev", "test_entity", "test_path")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many of each there are to be, in equal shares over the structures."""
+
+    graphsynth: int = 6_000
+    """Trajectories without a mistake."""
+    graphroll: int = 2_000
+    """Expert trajectories, on other questions."""
+    train: int = 2_000
+    """Questions for RL, again others."""
+    dev: int = 200
+    test_entity: int = 400
+    test_path: int = 200
+
+    def share(self, part: str, structures: Sequence[str], structure: str) -> int:
+        """A part's count for one structure; the first structures take what does not divide."""
+        total, each = getattr(self, part), len(structures)
+        return total // each + (structures.index(structure) < total % each)
+
+
+class _Maker:
+    """One run over one KG."""
+
+    def __init__(
+        self, store: KGStore, structures: Sequence[str], sizes: Sizes, seed: int, teacher: Teacher, dataset: str
+    ) -> None:
+        self.store, self.structures, self.sizes, self.seed, self.teacher = store, structures, sizes, seed, teacher
+        self.dataset = dataset
+        self.toolbox = Toolbox(store)
+        self.walker = Walker(store, seed=seed, shown=self.toolbox.triples_per_relation)
+        self.dropped: Counter[str] = Counter()
+        self.short: dict[str, int] = {}
+        self._texts: set[str] = set()
+
+    def walks(self, progress: bool) -> dict[str, list[Walk]]:
+        """For each part its walks, structure by structure, with some to spare."""
+        streams = {structure: self.walker.draw(structure) for structure in self.structures}
+        first = {structure: list(itertools.islice(stream, INVENTORY)) for structure, stream in streams.items()}
+        held_out = held_out_paths((walk for walks in first.values() for walk in walks), seed=self.seed)
+        self.splits = Splits(EntitySplit(self.store, self.walker.kinds, seed=self.seed), held_out)
+        parts: dict[str, list[Walk]] = {part: [] for part in PARTS}
+        for structure, stream in streams.items():
+            wanted = {part: int(self.sizes.share(part, self.structures, structure) * SPARE) for part in PARTS}
+            bar = tqdm(total=sum(wanted.values()), desc=f"walks: {structure}", unit="walk", disable=not progress)
+            for part, walk in self._assign(itertools.chain(first[structure], stream), wanted):
+                parts[part].append(walk)
+                bar.update()
+            bar.close()
+        return parts
+
+    def _assign(self, walks: Iterable[Walk], wanted: Mapping[str, int]) -> Iterator[tuple[str, Walk]]:
+        """Each walk to a part of its split that still wants one: the emptiest, so that all get the same mixture."""
+        left = {part: count for part, count in wanted.items() if count}
+        for walk in walks:
+            if not left:
+                return
+            split = self.splits.of(walk)
+            parts = [p for p in left if p == split or (split == "train" and p in TRAIN_PARTS)]
+            if parts:
+                part = max(parts, key=lambda p: left[p] / wanted[p])
+                left[part] -= 1
+                if not left[part]:
+                    del left[part]
+                yield part, walk
+
+    def items(self, walks: Iterable[Walk]) -> Iterator[Item]:
+        """Questions, none with the text of another."""
+        made = make_items(walks, self.walker, self.store, self.teacher, dataset=self.dataset, dropped=self.dropped)
+        for item in made:
+            if item.question.text in self._texts:
+                self.dropped["question text repeated"] += 1
+                continue
+            self._texts.add(item.question.text)
+            yield item
+
+    def cut(self, part: str, made: Iterable[tuple[Item, Trajectory]]) -> list[tuple[Item, Trajectory]]:
+        """The first of each structure, as many as asked for, in mixed order."""
+        by_structure: dict[str, list[tuple[Item, Trajectory]]] = {structure: [] for structure in self.structures}
+        for item, trajectory in made:
+            of = by_structure[item.walk.structure]
+            if len(of) < self.sizes.share(part, self.structures, item.walk.structure):
+                of.append((item, trajectory))
+        short = getattr(self.sizes, part) - sum(map(len, by_structure.values()))
+        if short:
+            self.short[part] = short
+        pairs = [pair for of in by_structure.values() for pair in of]
+        return sorted(pairs, key=lambda pair: hashlib.sha256(pair[0].question.id.encode()).digest())
+
+
+def synthesise(
+    store: KGStore,
+    out: str | Path,
+    *,
+    dataset: str,
+    structures: Sequence[str] = DEMO_STRUCTURES,
+    sizes: Sizes = Sizes(),  # noqa: B008 (frozen)
+    recovery: float = 0.5,
+    seed: int = 0,
+    teacher: Teacher | None = None,
+    progress: bool = True,
+    settings: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Write all files of one KG into the folder `out` and return the statistics, which are its `stats.json`.
+
+    `recovery` is the share of GraphRoll's trajectories with a mistake in them. Fewer than `sizes` come out where the
+    graph has no more; the statistics say so. Raises `UserError` if it has none at all.
+    """
+    maker = _Maker(store, structures, sizes, seed, teacher or TemplateTeacher(), dataset)
+    walks = maker.walks(progress)
+    if not walks["graphsynth"]:
+        raise UserError("the knowledge graph has no walks of the wanted structures: too small, or without unique names")
+    trained_paths = {walk.path_key for part in TRAIN_PARTS for walk in walks[part]}
+    trained_relations = {r for part in TRAIN_PARTS for walk in walks[part] for b in walk.branches for r in b.relations}
+    walks["test_entity"] = [w for w in walks["test_entity"] if w.path_key in trained_paths]
+    walks["test_path"] = [
+        w for w in walks["test_path"] if all(r in trained_relations for b in w.branches for r in b.relations)
+    ]
+    kept: dict[str, list[tuple[Item, Trajectory]]] = {}
+    for part in reversed(PARTS):  # the test splits first: where two texts are the same, training loses its one
+        items = tqdm(maker.items(walks[part]), total=len(walks[part]), desc=part, unit="question", disable=not progress)
+        if part == "graphroll":
+            made = graphroll(items, maker.toolbox, maker.teacher, recovery=recovery, seed=seed, dropped=maker.dropped)
+        else:  # questions too are kept only if the oracle gets to their answer
+            made = graphsynth(items, maker.toolbox, maker.teacher, dropped=maker.dropped)
+        kept[part] = maker.cut(part, made)
+    statistics = _statistics(kept, maker, dict(settings or {}))
+    out = Path(out)
+    (out / "stats.json").unlink(missing_ok=True)
+    for part, pairs in kept.items():
+        split = "train" if part in TRAIN_PARTS else part
+        write_jsonl(out / f"{part}.jsonl", (_record(part, split, trajectory) for _, trajectory in pairs))
+    write_json(out / "stats.json", statistics)
+    return statistics
+
+
+def _record(part: str, split: str, trajectory: Trajectory) -> Question | Trajectory:
+    question = replace(trajectory.question, split=split)
+    return replace(trajectory, question=question) if part in ("graphsynth", "graphroll") else question
+
+
+def _statistics(
+    kept: Mapping[str, list[tuple[Item, Trajectory]]], maker: _Maker, settings: dict[str, Any]
+) -> dict[str, Any]:
+    walks = {part: [item.walk for item, _ in pairs] for part, pairs in kept.items()}
+    train = [walk for part in TRAIN_PARTS for walk in walks[part]]
+    counts = {
+        part: {
+            "total": len(of),
+            "by_structure": dict(sorted(Counter(walk.structure for walk in of).items())),
+            "relation_paths": len({walk.path_key for walk in of}),
+            "topics": len({topic for walk in of for topic in walk.topics}),
+        }
+        for part, of in walks.items()
+    }
+    kinds = Counter(kind for _, t in kept["graphroll"] for kind in (t.extra["kinds"] or ["clean"]))
+    return {
+        "schema": 1,
+        "settings": settings,
+        "counts": {part: counts[part] for part in PARTS},
+        "graphroll_kinds": dict(sorted(kinds.items())),
+        "leaks": leaks(train, {part: walks[part] for part in ("dev", "test_entity", "test_path")}),
+        "held_out_paths": sorted(maker.splits.paths),
+        "dropped": dict(maker.dropped.most_common()),
+        "fewer_than_asked": maker.short,
+    }
+
+
+def prepare_demo_data(
+    out: str | Path,
+    *,
+    seed: int = 0,
+    n_synth: int = 6_000,
+    n_roll: int = 2_000,
+    n_train: int = 2_000,
+    recovery: float = 0.5,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """The demo KG in `out`/kg and all data on it in `out`; what is there from the same settings is left as it is.
+
+    Returns the statistics. About a minute on two cores.
+    """
+    out = Path(out)
+    kg = build_demo_kg(out / "kg", progress=progress)
+    sizes = Sizes(n_synth, n_roll, n_train)
+    settings = {
+        "recipe": RECIPE,
+        "kg": json.loads((kg / "meta.json").read_text("utf-8"))["extra"],
+        "seed": seed,
+        "sizes": asdict(sizes),
+        "recovery": recovery,
+    }
+    try:
+        statistics = json.loads((out / "stats.json").read_text("utf-8"))
+        if statistics["settings"] == settings and all((out / f"{part}.jsonl").is_file() for part in PARTS):
+            return statistics
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # not there, or not whole: made below
+    return synthesise(
+        open_kg(kg), out, dataset="demo", sizes=sizes, recovery=recovery, seed=seed, progress=progress, settings=settings
+    )

@@ -1,0 +1,228 @@
+"""An oracle that replays gold paths through the environment, to see what the environment lets an agent reach.
+
+Per entity and hop it asks ``get_relations``, then ``get_triples`` for the gold relation, and goes on with every entity
+that the observation showed; its answer is what the last observations showed. It never looks into the KG, so what the
+tools cut (triples per relation, turns) it does not know either; only where in the whole ranking a gold relation stands
+is looked up beside it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from envs.kg_env import KGEnv
+from graphwalker.errors import UserError
+from graphwalker.files import read_jsonl, write_json, write_jsonl
+from graphwalker.kg.open import open_kg
+from graphwalker.protocol.escape import escape_name, unescape_name
+from graphwalker.protocol.parse import GET_RELATIONS, GET_TRIPLES
+from graphwalker.protocol.render import format_answer, format_query, render_turn
+from graphwalker.rewards import REWARDS
+from graphwalker.tools.toolbox import Toolbox
+from graphwalker.types import Question, Trajectory
+
+RANKS_AT = (10, 20, 30)
+
+
+@dataclass
+class Replay:
+    """One question replayed."""
+
+    trajectory: Trajectory
+    ranks: list[list[int | None]] = field(default_factory=list)
+    """Per hop, the place (from 1) of the gold relation at each entity expanded; ``None`` where it is not incident."""
+    cut: bool = False
+    """Whether an observation of triples, or the budget of turns, left something out."""
+    not_listed: bool = False
+    """Whether a list of relations was cut and did not show the gold one."""
+
+    def rank(self) -> int | None:
+        """The place of the question's worst hop, each hop by its best entity; ``None`` if a hop was not reached."""
+        best = [min((place for place in hop if place is not None), default=None) for hop in self.ranks]
+        known = [place for place in best if place is not None]
+        return max(known) if known and len(known) == len(best) else None
+
+
+class Oracle:
+    """Replays questions with gold paths, depth first; one environment serves them all, one after another."""
+
+    def __init__(self, env: KGEnv):
+        self.env = env
+
+    def replay(self, question: Question) -> Replay:
+        """Raises ``UserError`` when the question has not one gold path for each topic entity."""
+        if not question.paths or len(question.paths) != len(question.topic_entities):
+            raise UserError(
+                f"question {question.id} has {len(question.paths)} gold paths for {len(question.topic_entities)} topics"
+            )
+        self.env.reset(options={"question": question})
+        replay = Replay(self.env.trajectory())
+        found: list[dict[str, None]] = []
+        for branch, (topic, path) in enumerate(zip(question.topic_entities, question.paths, strict=True)):
+            replay.ranks += [[] for _ in path]
+            spare = 2 * sum(map(len, question.paths[branch + 1 :]))  # turns that the other branches need
+            ends: dict[str, None] = {}
+            self._descend(replay, question, topic.name, topic.name, path, ends, spare)
+            found.append(ends)
+        answers = [name for name in found[0] if all(name in other for other in found[1:])]
+        if not self.env.over:
+            self._step("The gold path ends here.", "answer", format_answer(answers))
+        replay.trajectory = self.env.trajectory()
+        return replay
+
+    def _descend(
+        self,
+        replay: Replay,
+        question: Question,
+        topic: str,
+        name: str,
+        path: tuple[str, ...],
+        ends: dict[str, None],
+        spare: int,
+    ) -> None:
+        """Follow a path from one entity to the names at its end, as far as the turns allow.
+
+        The topic itself is left out, as in the gold of WebQSP and MetaQA.
+        """
+        turns_left = self.env.max_turns - len(self.env.trajectory().turns) - 1 - spare
+        if self.env.over or turns_left < 2:
+            replay.cut = True
+            return
+        hop = len(replay.ranks) - len(path)
+        replay.ranks[hop].append(self._place(question, name, path[0]))
+        for end in dict.fromkeys(self._expand(replay, name, path[0])):
+            if end == topic:
+                continue
+            if len(path) == 1:
+                ends[end] = None
+            else:
+                self._descend(replay, question, topic, end, path[1:], ends, spare)
+
+    def _expand(self, replay: Replay, name: str, hop: str) -> Iterator[str]:
+        relation, inverse = hop.removeprefix("^"), hop.startswith("^")
+        if self.env.over:
+            return
+        listed = self._step("Which relations are there?", "query", format_query(GET_RELATIONS, name)).split("\n")
+        if escape_name(relation) not in listed:
+            cut = any(line.startswith("... ") and line.endswith(" more relations") for line in listed)
+            replay.not_listed |= cut
+            if self.env.toolbox.strict or not cut:
+                return  # it would be refused, or there is none
+        if self.env.over:
+            return
+        body = self._step("The gold path goes on here.", "query", format_query(GET_TRIPLES, name, [relation]))
+        shown = escape_name(name)
+        for line in body.split("\n"):
+            head, found, tail = line.removeprefix("[").removesuffix("]").partition(f", {escape_name(relation)}, ")
+            near, far = (tail, head) if inverse else (head, tail)
+            if found and (near == shown or far != shown):
+                yield unescape_name(far)
+            replay.cut |= line.startswith("... ") and " more triples of " in line
+
+    def _step(self, thought: str, kind: Any, action: str) -> str:
+        return self.env.step(render_turn(thought, kind, action))[0]
+
+    def _place(self, question: Question, name: str, hop: str) -> int | None:
+        toolbox, relation = self.env.toolbox, hop.removeprefix("^")
+        node = toolbox.session(question).resolve(name)
+        relations = [] if node is None else [step.relation for step in toolbox.store.steps(node)]
+        if relation not in relations:
+            return None
+        return toolbox.ranker.rank(question.text, dict.fromkeys(relations)).index(relation) + 1
+
+
+def summarise(replays: list[Replay], top_k: int) -> dict[str, Any]:
+    """The ranks of the gold relations (a question counts by its worst hop) and every question that is not perfect."""
+    worst = {replay.trajectory.question.id: replay.rank() for replay in replays}
+    at = {str(k): sum(rank is not None and rank <= k for rank in worst.values()) for k in sorted({*RANKS_AT, top_k})}
+    exceptions = []
+    for replay in replays:
+        given, gold = replay.trajectory.answer or (), replay.trajectory.question.answers
+        scores = {name: REWARDS[name](given, gold) for name in ("em", "em_set")}
+        if min(scores.values()) < 1:
+            exceptions.append(
+                {
+                    "question": replay.trajectory.question.id,
+                    **scores,
+                    "gold": len(gold),
+                    "given": len(given),
+                    "rank": worst[replay.trajectory.question.id],
+                    "why": explain(replay, scores),
+                }
+            )
+    return {
+        "questions": len(replays),
+        "gold_relation_in_top": at,
+        "gold_relation_missing": sum(rank is None for rank in worst.values()),
+        "exceptions": exceptions,
+        "ranks": worst,
+    }
+
+
+def explain(replay: Replay, scores: dict[str, float]) -> str:
+    """Why a replay is not perfect, from what the environment said."""
+    if replay.trajectory.answer:
+        if scores["em"] < 1:
+            return "the path leads to more than the gold"
+        if replay.cut:
+            return "not all was shown (triples per relation, or turns)"
+        return "a gold relation was not listed" if replay.not_listed else "the path leads to less than the gold"
+    statuses = Counter(turn.status for turn in replay.trajectory.turns if turn.kind == "query" and turn.status != "ok")
+    if statuses:
+        return "queries failed: " + ", ".join(f"{status} x{n}" for status, n in statuses.items())
+    if replay.not_listed:
+        return "a gold relation was not listed"
+    return "what was shown leads to no end of the path" if replay.cut else "the path has no end"
+
+
+def run_oracle(
+    kg: str | Path,
+    questions: str | Path,
+    out: str | Path,
+    *,
+    strict: bool = False,
+    top_k: int = 20,
+    max_turns: int = 10,
+    seed: int = 0,
+) -> list[str]:
+    """Replay a file of questions; writes ``trajectories.jsonl``, ``metrics.json`` and ``oracle.json`` into the folder
+    ``out`` and returns what was found, as lines to print. Raises ``UserError`` when no question has a gold path."""
+    from tqdm import tqdm
+
+    from graphwalker.metrics.aggregate import score_run
+
+    records = list(read_jsonl(questions, Question))
+    usable = [
+        question for question in records if question.paths and len(question.paths) == len(question.topic_entities)
+    ]
+    if not usable:
+        raise UserError(f"{questions}: no question has a gold path")
+    env = KGEnv(Toolbox(open_kg(kg), top_k=top_k, strict=strict), max_turns=max_turns)
+    oracle = Oracle(env)
+    replays = [oracle.replay(question) for question in tqdm(usable, unit=" questions", leave=False, disable=None)]
+    metrics = score_run([replay.trajectory for replay in replays], seed=seed)
+    summary = {"strict": strict, "top_k": top_k, "max_turns": max_turns, **summarise(replays, top_k)}
+    write_jsonl(Path(out) / "trajectories.jsonl", (replay.trajectory for replay in replays))
+    write_json(Path(out) / "metrics.json", metrics)
+    write_json(Path(out) / "oracle.json", summary)
+    return report_lines(replays, summary, skipped=len(records) - len(usable))
+
+
+def report_lines(replays: list[Replay], summary: dict[str, Any], skipped: int) -> list[str]:
+    """The summary for the console."""
+    few = [replay for replay in replays if len(replay.trajectory.question.answers) <= 5]
+    strictness = "strict" if summary["strict"] else "not strict"
+    lines = [f"{len(replays)} questions replayed, {skipped} without a gold path, {strictness}"]
+    for name, group, metric in (("em", replays, "em"), ("em_set, at most five answers", few, "em_set")):
+        right = sum(REWARDS[metric](r.trajectory.answer or (), r.trajectory.question.answers) == 1 for r in group)
+        lines.append(f"{name}: {right} of {len(group)}")
+    places = ", ".join(f"top {k}: {n}" for k, n in summary["gold_relation_in_top"].items())
+    lines.append(f"gold relation in get_relations: {places} of {summary['questions']}")
+    lines += [
+        f"  {e['question']}: em {e['em']:g}, em_set {e['em_set']:g}: {e['why']}" for e in summary["exceptions"][:20]
+    ]
+    if len(summary["exceptions"]) > 20:
+        lines.append(f"  ... and {len(summary['exceptions']) - 20} more in oracle.json")
+    return lines

@@ -1,0 +1,1 @@
+"""Episodes: a knowledge graph and a toolbox as a multi-turn environment."""

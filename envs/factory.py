@@ -1,0 +1,39 @@
+"""Environments from a config: one KG, one toolbox and one prompt, shared by all episodes of a process."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from envs.kg_env import KGEnv
+from graphwalker.kg.open import open_kg
+from graphwalker.protocol.prompts import Prompt
+from graphwalker.tools.toolbox import Toolbox
+
+
+@dataclass
+class EnvConfig:
+    """The environment of an agent: the same in data synthesis, training and evaluation."""
+
+    kg: str = field(default="data/demo/kg", metadata={"help": "Folder of a KG built by `graphwalker kg build`."})
+    prompt: str = field(
+        default="graphwalker", metadata={"help": "Prompt template: graphwalker, compact, or a .jinja file."}
+    )
+    relations_shown: int = field(default=20, metadata={"help": "Relations that get_relations shows (paper, appendix E.2)."})
+    triples_per_relation: int = field(default=5, metadata={"help": "Triples that get_triples shows a relation."})
+    max_relations: int = field(default=4, metadata={"help": "Relations of one get_triples call that are run."})
+    strict_relations: bool = field(
+        default=True, metadata={"help": "Refuse relations that no get_relations of the entity has shown."}
+    )
+    max_turns: int = field(default=10, metadata={"help": "T, the turns of an episode (paper, section 3.1)."})
+
+
+def env_factory(config: EnvConfig) -> Callable[[], KGEnv]:
+    """A function that makes a fresh environment; raises ``UserError`` when the KG cannot be opened."""
+    toolbox = Toolbox(
+        open_kg(config.kg),
+        top_k=config.relations_shown,
+        triples_per_relation=config.triples_per_relation,
+        max_relations=config.max_relations,
+        strict=config.strict_relations,
+    )
+    prompt = Prompt(config.prompt, max_turns=config.max_turns, max_relations=config.max_relations)
+    return lambda: KGEnv(toolbox, prompt=prompt, max_turns=config.max_turns)

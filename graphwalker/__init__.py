@@ -1,0 +1,1 @@
+"""GraphWalker: language-model agents that answer questions by walking a knowledge graph."""

@@ -1,0 +1,84 @@
+"""`graphwalker kg build | info | query`."""
+
+import argparse
+import json
+from pathlib import Path
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> argparse._SubParsersAction:
+    parser = subparsers.add_parser("kg", help="build, inspect and query knowledge graphs")
+    commands = parser.add_subparsers(dest="kg_command", metavar="COMMAND", required=True)
+
+    build = commands.add_parser("build", help="build a knowledge graph from RDF")
+    build.add_argument("source", help="an N-Triples or Turtle file (.nt, .ttl, also .gz), or a folder of them")
+    build.add_argument("out", help="the folder to write; a knowledge graph that is there is replaced when all is done")
+    build.add_argument("--schema", default="rdf", help="freebase, rdf, or a YAML file (default: rdf)")
+    build.add_argument(
+        "--store",
+        choices=("memory", "oxigraph"),
+        default="memory",
+        help="memory: arrays for agents, fastest; oxigraph: a database with SPARQL (default: memory)",
+    )
+    build.add_argument("--quiet", action="store_true", help="no progress bars")
+
+    info = commands.add_parser("info", help="what is in a built knowledge graph")
+    info.add_argument("kg", help="its folder")
+    info.add_argument("--json", action="store_true", help="print the whole description as JSON")
+
+    query = commands.add_parser("query", help="ask as an agent would")
+    query.add_argument("kg", help="the folder of a built knowledge graph")
+    query.add_argument(
+        "query", help="""get_relations("France") or get_triples("France", ["location.location.contains"])"""
+    )
+    query.add_argument("--question", default="", help="the question that relations are ranked against")
+    query.add_argument("--top-k", type=int, default=20, help="how many relations to show (default: 20)")
+    query.add_argument("--triples", type=int, default=5, help="how many triples to show for each relation (default: 5)")
+    return commands
+
+
+def run(args: argparse.Namespace) -> int:
+    return {"build": _build, "info": _info, "query": _query}[args.kg_command](args)
+
+
+def _build(args: argparse.Namespace) -> int:
+    from graphwalker.kg.build import build_kg
+
+    out = build_kg(args.source, args.out, args.schema, store=args.store, progress=not args.quiet)
+    print(f"built {out}")
+    return _print_counts(out)
+
+
+def _info(args: argparse.Namespace) -> int:
+    from graphwalker.kg.meta import read_meta
+    from graphwalker.kg.open import open_kg
+
+    meta = read_meta(args.kg)
+    if args.json:
+        print(json.dumps(meta, ensure_ascii=False, indent=2))
+        return 0
+    open_kg(args.kg)  # so that a damaged folder is said to be one
+    print(f"store     {meta['store']}\nschema    {meta['profile']['name']}\nsource    {meta['source'] or '(unknown)'}")
+    return _print_counts(Path(args.kg))
+
+
+def _print_counts(folder: Path) -> int:
+    from graphwalker.kg.meta import read_meta
+
+    counts = read_meta(folder)["counts"]
+    for key, value in counts.items():
+        print(f"{key:<12}{value:>15,}")
+    return 0
+
+
+def _query(args: argparse.Namespace) -> int:
+    """Print the observation; 0 when the graph answered (also with nothing), 1 for an error observation."""
+    from graphwalker.errors import UserError
+    from graphwalker.kg.open import open_kg
+    from graphwalker.tools.toolbox import Toolbox
+
+    if args.top_k < 1 or args.triples < 1:
+        raise UserError("--top-k and --triples must be at least 1")
+    toolbox = Toolbox(open_kg(args.kg), top_k=args.top_k, triples_per_relation=args.triples, strict=False)
+    observation = toolbox.session(args.question).run(args.query)
+    print(observation.text)
+    return 0 if observation.status in ("ok", "empty") else 1

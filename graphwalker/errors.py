@@ -1,0 +1,24 @@
+"""Errors that a user can act on: each names what was wrong, where, and what to do."""
+
+
+class UserError(Exception):
+    """Bad input or a missing precondition; the console prints its message alone and exits with 2."""
+
+
+class FileFormatError(UserError):
+    """A broken record in a file: the message starts with ``path:line:``."""
+
+    def __init__(self, path, line: int, problem: str):
+        super().__init__(f"{path}:{line}: {problem}")
+        self.path, self.line, self.problem = str(path), line, problem
+
+
+class KGUnavailable(Exception):
+    """The KG could not answer (outage or time-out), which is never the same as an empty answer.
+
+    ``status`` is ``"kg_timeout"`` or ``"kg_error"``.
+    """
+
+    def __init__(self, message: str, status: str = "kg_error"):
+        super().__init__(message)
+        self.status = status

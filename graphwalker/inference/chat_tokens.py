@@ -1,0 +1,57 @@
+"""The token ids of an episode, from the one chat template: prompt, turns, observations.
+
+What the model generated is never tokenised again: an episode is the prompt's ids, then for each turn
+the generated ids and the ids of what follows them (the end of the turn where it is missing, the
+observation, the next assistant header). Special tokens bound every piece, so the concatenation equals
+the template rendered as a whole.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+MARK = "\ue000"  # a private-use character that no template contains
+
+
+class ChatTokens:
+    """Renders and tokenises with a tokenizer whose ``chat_template`` is ours (``protocol.chat.install``)."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+
+    def prompt(self, messages: Sequence[dict]) -> list[int]:
+        """Ids of the messages and the assistant header."""
+        return self._ids(self._render(list(messages), add_generation_prompt=True))
+
+    def observation(self, text: str, *, stopped: bool = True) -> list[int]:
+        """Ids between a turn's last token and the next turn's first.
+
+        ``stopped`` is False when the turn was cut before its end-of-turn token, which is then put in.
+        """
+        before, after = self._around
+        return ([] if stopped else [self.end_of_turn]) + self._ids(before + text + after)
+
+    @cached_property
+    def end_of_turn(self) -> int:
+        return self.tokenizer.eos_token_id
+
+    @cached_property
+    def _around(self) -> tuple[str, str]:
+        """What the template puts around an observation, after the end-of-turn token."""
+        asked = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+        seen = {"role": "tool", "name": "kg_query", "content": MARK}
+        text = self._render([*asked, seen], add_generation_prompt=True)
+        end = self.tokenizer.eos_token
+        head = self._render(asked, add_generation_prompt=False)
+        prefix = head[: head.rindex(end) + len(end)]
+        if not text.startswith(prefix):
+            raise ValueError("the chat template renders a turn differently once an observation follows it")
+        before, after = text[len(prefix) :].split(MARK)
+        return before, after
+
+    def _render(self, messages: list[dict], *, add_generation_prompt: bool) -> str:
+        return self.tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=add_generation_prompt
+        )
+
+    def _ids(self, text: str) -> list[int]:
+        return self.tokenizer(text, add_special_tokens=False)["input_ids"]

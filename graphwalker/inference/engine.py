@@ -1,0 +1,62 @@
+"""What the rollout harness asks of a decoding engine, whatever runs the model.
+
+An engine holds *rows*: token sequences in progress, each under the caller's key. ``add`` starts a row
+or continues one with new tokens (an observation); ``step`` advances all rows by at least one token and
+returns those whose turn is over; ``release`` frees a row. Rows are independent, so finished ones are
+refilled at once and no row waits for the longest of its batch.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How a turn is decoded.
+
+    ``temperature`` 0 is greedy. ``top_p`` in (0, 1]; ``top_k`` 0 means all. ``max_new_tokens`` caps one
+    turn, the end-of-turn token included: without a cap one straggler holds the batch.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    max_new_tokens: int = 512
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One finished turn: the tokens generated, the end-of-turn token included when ``stopped``.
+
+    ``logprobs`` are of the sampled tokens under the (temperature-scaled) distribution, one a token.
+    ``stopped`` is False when the turn was cut at its token cap.
+    """
+
+    key: Hashable
+    ids: list[int]
+    logprobs: list[float]
+    stopped: bool
+
+
+class Engine(Protocol):
+    """A decoding engine; see the module's docstring."""
+
+    tokenizer: Any
+    capacity: int  # rows that may be open at a time
+    max_length: int  # tokens a row may hold
+
+    def add(self, key: Hashable, ids: Sequence[int], sampling: Sampling, seed: int) -> None:
+        """Append ``ids`` to the row (a new one if the key is new) and let it decode one turn.
+
+        ``seed`` starts the row's own random stream; it is read when the row is new.
+        """
+        ...
+
+    def step(self) -> list[Completion]: ...
+
+    def release(self, key: Hashable) -> None: ...

@@ -1,0 +1,87 @@
+"""Loading a model for the agent, from a local folder or a hub, and choosing the engine that runs it.
+
+Whatever the source, the tokenizer comes back with the protocol's chat and response templates, and the
+model with embeddings for every token of its tokenizer.
+"""
+
+import importlib.util
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from graphwalker.errors import UserError
+from graphwalker.inference.engine import Engine
+from graphwalker.inference.transformers_engine import TransformersEngine
+from graphwalker.protocol import chat
+
+BACKENDS = ("auto", "transformers", "vllm")
+
+
+def load_tokenizer(path: str):
+    """The tokenizer of a model with our templates; turn tokens that it lacks are added.
+
+    Raises ``UserError`` where there is none.
+    """
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: no tokenizer can be loaded from here ({_first_line(error)})") from error
+    if tokenizer is None or tokenizer.vocab_size == 0:
+        raise UserError(f"{path}: no tokenizer can be loaded from here")
+    missing = [token for token in (chat.TURN_START, chat.TURN_END) if token not in tokenizer.get_vocab()]
+    tokenizer.add_special_tokens({"extra_special_tokens": missing})
+    chat.install(tokenizer)
+    if tokenizer.pad_token is None or tokenizer.pad_token == tokenizer.eos_token:
+        # a pad token that is also the end of a turn would mask the very token that ends a turn
+        spare = tokenizer.unk_token or tokenizer.bos_token
+        tokenizer.pad_token = spare if spare and spare != tokenizer.eos_token else tokenizer.convert_ids_to_tokens(0)
+    return tokenizer
+
+
+def load_model(path: str, tokenizer, dtype: str = "auto"):
+    """The model in a folder or on the hub, on the CPU, its embeddings resized where the tokenizer has grown.
+
+    ``dtype``: ``auto`` (float32 on a machine without an accelerator), or a torch type's name.
+    """
+    if dtype == "auto":
+        dtype = "bfloat16" if torch.accelerator.is_available() else "float32"
+    try:
+        model = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, dtype))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: no model can be loaded from here ({_first_line(error)})") from error
+    if len(tokenizer) > model.get_input_embeddings().num_embeddings:
+        model.resize_token_embeddings(len(tokenizer))
+    model.config.eos_token_id = tokenizer.eos_token_id
+    model.config.pad_token_id = tokenizer.pad_token_id
+    if model.generation_config is not None:
+        model.generation_config.eos_token_id = tokenizer.eos_token_id
+        model.generation_config.pad_token_id = tokenizer.pad_token_id
+    return model
+
+
+def load_engine(
+    path: str, *, backend: str = "auto", capacity: int = 64, max_length: int = 4096, dtype: str = "auto"
+) -> Engine:
+    """The engine for a trained model: vLLM where it is installed and there is an accelerator, else transformers.
+
+    ``capacity`` episodes run at a time, each of at most ``max_length`` tokens. Raises ``UserError`` for a
+    backend that is not installed and for a folder without model or tokenizer.
+    """
+    if backend not in BACKENDS:
+        raise UserError(f"unknown backend {backend!r}; one of {', '.join(BACKENDS)}")
+    installed = importlib.util.find_spec("vllm") is not None
+    if backend == "vllm" and not installed:
+        raise UserError("the backend vllm is not installed: pip install 'graphwalker-kgqa[vllm]' (docs/install.md)")
+    tokenizer = load_tokenizer(path)
+    if backend == "vllm" or (backend == "auto" and installed and torch.accelerator.is_available()):
+        from graphwalker.inference.vllm_engine import VLLMEngine  # heavy, and often not installed
+
+        return VLLMEngine(path, tokenizer, capacity=capacity, max_length=max_length, dtype=dtype)
+    model = load_model(path, tokenizer, dtype).eval()
+    if torch.accelerator.is_available():
+        model.to(torch.accelerator.current_accelerator())
+    return TransformersEngine(model, tokenizer, capacity=capacity, max_length=max_length)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]

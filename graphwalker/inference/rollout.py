@@ -1,0 +1,140 @@
+"""The rollout harness: one loop that runs episodes for evaluation, for data and for GRPO.
+
+Episodes enter the engine as rows become free and leave it as they end, so the batch stays full. The
+environment never sees tokens, the engine never sees the KG; this loop alone carries text and ids
+between them (GraphWalker, section 2.1: agent loop).
+"""
+
+import dataclasses
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from graphwalker.inference.chat_tokens import ChatTokens
+from graphwalker.inference.engine import Completion, Engine, Sampling
+from graphwalker.types import Trajectory
+
+CUT_NOTE = "\n... (observation cut: no room for the rest)"
+
+
+class Episode(Protocol):
+    """What the harness asks of an environment (``envs.kg_env.KGEnv``), already reset."""
+
+    def step(self, text: str, truncated_turn: bool = False) -> tuple[str, float, bool, bool, dict[str, Any]]: ...
+
+    def trajectory(self) -> Trajectory: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """An episode to run: its key, its environment (reset), its prompt, and the seed of its random stream."""
+
+    key: Hashable
+    env: Episode
+    prompt_ids: list[int]
+    seed: int = 0
+
+
+@dataclass(slots=True)
+class Rollout:
+    """A finished episode with its tokens.
+
+    ``ids`` follow the prompt; ``mask`` is 1 on tokens the model generated and 0 on the environment's;
+    ``logprobs`` are 0.0 where the mask is 0. The three have one length.
+    """
+
+    key: Hashable
+    env: Episode
+    prompt_ids: list[int]
+    ids: list[int] = field(default_factory=list)
+    mask: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    reward: float = 0.0
+
+    def generated(self, done: Completion) -> None:
+        self._append(done.ids, 1, done.logprobs)
+
+    def observed(self, ids: list[int]) -> None:
+        self._append(ids, 0, [0.0] * len(ids))
+
+    def _append(self, ids: list[int], made_by_model: int, logprobs: list[float]) -> None:
+        self.ids += ids
+        self.mask += [made_by_model] * len(ids)
+        self.logprobs += logprobs
+
+    def trajectory(self) -> Trajectory:
+        """The episode's trajectory with its token counts."""
+        made = sum(self.mask)
+        return dataclasses.replace(
+            self.env.trajectory(),
+            prompt_tokens=len(self.prompt_ids),
+            completion_tokens=made,
+            observation_tokens=len(self.ids) - made,
+        )
+
+
+def run_episodes(
+    starts: Iterable[Start],
+    engine: Engine,
+    sampling: Sampling,
+    *,
+    max_observation_tokens: int = 2048,
+) -> Iterator[Rollout]:
+    """Run episodes to their end; yields each as it ends (in no fixed order, but the same one every time).
+
+    ``starts`` is consumed as rows become free, so a generator may make environments late. An
+    observation over ``max_observation_tokens``, or over what is left of the row, is cut visibly.
+    """
+    chat = ChatTokens(engine.tokenizer)
+    waiting = iter(starts)
+    running: dict[Hashable, Rollout] = {}
+    exhausted = False
+    while running or not exhausted:
+        while not exhausted and len(running) < engine.capacity:
+            start = next(waiting, None)
+            if start is None:
+                exhausted = True
+                break
+            running[start.key] = Rollout(start.key, start.env, start.prompt_ids)
+            engine.add(start.key, start.prompt_ids, sampling, start.seed)
+        for done in engine.step() if running else ():
+            rollout = running[done.key]
+            if _advance(rollout, done, engine, chat, sampling, max_observation_tokens):
+                engine.release(done.key)
+                yield running.pop(done.key)
+
+
+def _advance(
+    rollout: Rollout, done: Completion, engine: Engine, chat: ChatTokens, sampling: Sampling, max_tokens: int
+) -> bool:
+    """Give a finished turn to the environment and its observation to the engine; True when the episode is over."""
+    rollout.generated(done)
+    text_ids = done.ids[:-1] if done.stopped else done.ids
+    text = engine.tokenizer.decode(text_ids, skip_special_tokens=False)
+    observation, rollout.reward, terminated, truncated, _ = rollout.env.step(text, truncated_turn=not done.stopped)
+    if terminated or truncated:
+        return True
+    room = engine.max_length - len(rollout.prompt_ids) - len(rollout.ids) - sampling.max_new_tokens
+    ids = chat.observation(observation, stopped=done.stopped)
+    if len(ids) > min(room, max_tokens):
+        ids = _cut(observation, min(room, max_tokens), chat, done.stopped)
+        if not ids:
+            return True  # the row is full: the episode ends out of budget
+    rollout.observed(ids)
+    engine.add(done.key, ids, sampling, 0)
+    return False
+
+
+def _cut(observation: str, limit: int, chat: ChatTokens, stopped: bool) -> list[int]:
+    """The ids of the longest run of whole lines that fits, with a note; empty when not even the note does."""
+    lines = observation.split("\n")
+    low, high = 0, len(lines)
+    best: list[int] = []
+    while low <= high:
+        middle = (low + high) // 2
+        ids = chat.observation("\n".join(lines[:middle]) + CUT_NOTE, stopped=stopped)
+        if len(ids) <= limit:
+            best, low = ids, middle + 1
+        else:
+            high = middle - 1
+    return best

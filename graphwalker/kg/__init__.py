@@ -1,0 +1,1 @@
+"""Knowledge graphs: schema profiles, stores and how they are built."""

@@ -1,0 +1,1 @@
+"""The text protocol: what a model writes, what it reads, and how both become chat messages."""

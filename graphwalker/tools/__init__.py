@@ -1,0 +1,1 @@
+"""GraphWalker's tools: what an agent can ask a knowledge graph (appendix F)."""

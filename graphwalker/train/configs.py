@@ -1,0 +1,47 @@
+"""The recipes' own settings, beside TRL's ``ModelConfig``, ``SFTConfig`` and ``GRPOConfig``."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class TinyConfig:
+    """The built-in models: where they are made, and the size of the tiny ones."""
+
+    model_cache: str = field(default="data/models", metadata={"help": "Folder where built-in models are made."})
+    tiny_width: int = field(default=192, metadata={"help": "Hidden size."})
+    tiny_head: int = field(default=32, metadata={"help": "Size of one attention head."})
+    tiny_layers: int = field(default=4, metadata={"help": "Number of layers."})
+    tiny_vocabulary: int = field(default=2048, metadata={"help": "Number of tokens."})
+
+
+@dataclass
+class TrajectoryData:
+    """What SFT trains on."""
+
+    trajectories: str = field(metadata={"help": "JSONL of trajectories."})
+    max_trajectories: int | None = field(default=None, metadata={"help": "Use only the first so many."})
+    tokenizer_texts: str | None = field(
+        default=None,
+        metadata={"help": "JSONL of trajectories that a tiny model's tokenizer is trained on (default: the same)."},
+    )
+    demo_data: str | None = field(
+        default=None, metadata={"help": "Folder in which the demo data is made first, if it is not there yet."}
+    )
+
+
+@dataclass
+class QuestionData:
+    """What GRPO trains on."""
+
+    questions: str = field(metadata={"help": "JSONL of questions."})
+    max_questions: int | None = field(default=None, metadata={"help": "Use only the first so many."})
+    demo_data: str | None = field(
+        default=None, metadata={"help": "Folder in which the demo data is made first, if it is not there yet."}
+    )
+
+
+@dataclass
+class RewardConfig:
+    """The reward: a weighted sum of named rewards (``graphwalker.rewards.REWARDS``); weights are ``reward_weights``."""
+
+    rewards: list[str] = field(default_factory=lambda: ["em"], metadata={"help": "Names of rewards."})

@@ -1,0 +1,100 @@
+"""A curriculum: stages in the order of one YAML, each starting from the checkpoint of the one before.
+
+A run's folder holds the config it was started with; running the same config again goes on where it
+stopped, another config in the same folder is refused. Each stage is the launch of a recipe in a process
+of its own, with a config file that is kept and can be launched by hand.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from graphwalker.errors import UserError
+from graphwalker.files import atomic_write
+
+RECIPES = ("sft", "grpo")
+
+
+@dataclass
+class CurriculumConfig:
+    """A run: where it goes, what it starts from, and its stages."""
+
+    run: str = field(metadata={"help": "Folder of the run."})
+    stages: list[dict] = field(
+        metadata={"help": "name, recipe (sft or grpo), evaluate (default true), and any key of the recipe."}
+    )
+    common: dict = field(default_factory=dict, metadata={"help": "Keys that every stage gets; its own win."})
+    model_name_or_path: str = field(default="tiny", metadata={"help": "The model that the first stage starts from."})
+    seed: int = field(default=0, metadata={"help": "Seed of data, training and evaluation."})
+    demo_data: str | None = field(
+        default=None, metadata={"help": "Folder in which the demo data is made first, if it is not there yet."}
+    )
+    launch: list[str] = field(
+        default_factory=list, metadata={"help": "Arguments for `accelerate launch`, such as --config_file FILE."}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage: its folder, its recipe, and the recipe's config."""
+
+    name: str
+    recipe: str
+    folder: Path
+    evaluate: bool
+    config: Mapping[str, Any]
+
+    @property
+    def done(self) -> bool:
+        return (self.folder / "train_results.json").is_file()
+
+
+def stages(config: CurriculumConfig) -> Iterator[Stage]:
+    """The stages in order, each with the checkpoint of the last as its model.
+
+    Raises ``UserError`` for a stage without a name, with a name used twice or with an unknown recipe.
+    """
+    model, names = config.model_name_or_path, set()
+    for number, given in enumerate(config.stages, 1):
+        own = dict(given)
+        name, recipe, evaluate = own.pop("name", None), own.pop("recipe", None), own.pop("evaluate", True)
+        if not name or name in names or "-" in name:
+            raise UserError(f"stage {number}: needs a name of its own without a hyphen, got {name!r}")
+        if recipe not in RECIPES:
+            raise UserError(f"stage {name}: unknown recipe {recipe!r}; one of {', '.join(RECIPES)}")
+        names.add(name)
+        folder = Path(config.run) / "stages" / f"{number}-{name}"
+        values = {"seed": config.seed, "model_name_or_path": model, "output_dir": str(folder)}
+        yield Stage(name, recipe, folder, evaluate, {**values, **config.common, **own})
+        model = str(folder)
+
+
+def claim(config: CurriculumConfig, *others: Any) -> None:
+    """Write the run's ``config.yaml``, or check that the run was begun with the same; raises ``UserError`` if not."""
+    values = asdict(config) | {key: value for other in others for key, value in asdict(other).items()}
+    text = yaml.safe_dump(values, sort_keys=True, allow_unicode=True)
+    path = Path(config.run) / "config.yaml"
+    if path.is_file():
+        if path.read_text(encoding="utf-8") != text:
+            raise UserError(f"{path}: this run was begun with another config; choose another `run`, or remove the folder")
+        return
+    with atomic_write(path) as handle:
+        handle.write(text)
+
+
+def launch(stage: Stage, recipes: Path, launch_args: Sequence[str]) -> None:
+    """Train one stage (``accelerate launch`` of its recipe); raises ``UserError`` when it fails."""
+    config = stage.folder / "config.yaml"
+    with atomic_write(config) as handle:
+        yaml.safe_dump(dict(stage.config), handle, sort_keys=False, allow_unicode=True)
+    script = str(recipes / f"{stage.recipe}.py")
+    command = [sys.executable, "-m", "accelerate.commands.launch", *launch_args, script, "--config", str(config)]
+    print(f"Stage {stage.name}: accelerate launch {' '.join(command[3:])}", flush=True)
+    status = subprocess.run(command, check=False).returncode
+    if status != 0:
+        raise UserError(f"stage {stage.name} failed (exit status {status}); see its output above")

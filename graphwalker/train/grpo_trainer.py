@@ -1,0 +1,132 @@
+"""GRPO over KG episodes: TRL's trainer, with our rollout harness in the place of its generation loop.
+
+TRL's own tool loop decodes all episodes in lockstep, ends an episode on a turn with neither query nor
+answer, and has no forced answer at the last turn. Here the episodes of a step run through the very
+harness that evaluates them (``inference.rollout``); scoring, advantages, loss, logging, saving and
+resuming stay TRL's (GraphWalker, section 2.3: RL stage).
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from trl import GRPOTrainer
+from trl.models import unwrap_model_for_generation
+
+from graphwalker.inference.chat_tokens import ChatTokens
+from graphwalker.inference.engine import Sampling
+from graphwalker.inference.evaluate import episode_seed
+from graphwalker.inference.rollout import Rollout, Start, run_episodes
+from graphwalker.inference.transformers_engine import TransformersEngine
+from graphwalker.protocol import chat
+
+
+@dataclass
+class RolloutConfig:
+    """How episodes are decoded during GRPO."""
+
+    rollout_rows: int = field(default=64, metadata={"help": "Episodes decoded at a time on each process."})
+    max_turn_tokens: int = field(
+        default=512, metadata={"help": "Tokens a turn may take; a longer one is cut and told so."}
+    )
+    max_episode_tokens: int = field(
+        default=4096, metadata={"help": "Tokens an episode may take, prompt and observations included."}
+    )
+
+
+class EpisodeGRPOTrainer(GRPOTrainer):
+    """``GRPOTrainer`` whose completions are whole KG episodes.
+
+    Pass ``environment_factory=envs.trl_adapter.adapter_factory(...)``: the trainer resets each
+    environment with its dataset row, this class runs the episodes, and reward functions receive the
+    environments. ``rollout`` is a ``RolloutConfig``.
+    """
+
+    _tag_names = ["graphwalker", "grpo"]
+
+    def __init__(self, *args, rollout: RolloutConfig, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.rollout = rollout
+        self.chat_tokens = ChatTokens(self.processing_class)
+
+    def _generate(self, prompts: list):
+        """TRL's hook: from prompts to token ids and masks, in the order of the prompts."""
+        mode = "train" if self.model.training else "eval"
+        rollouts = self._run(prompts)
+        self._log_rollouts(mode, rollouts)
+        completions = [chat.turn_messages(r.env.trajectory()) for r in rollouts]
+        return (
+            [r.prompt_ids for r in rollouts],
+            [r.ids for r in rollouts],
+            [r.mask for r in rollouts],
+            completions,
+            None,  # TRL reads sampling log-probabilities only for its vLLM correction
+            {},
+            None,
+            [],
+        )
+
+    def _run(self, prompts: list) -> list[Rollout]:
+        mode = "train" if self.model.training else "eval"
+        name = f"{mode}:{self.state.global_step}:{self._step}:{self.accelerator.process_index}"
+        starts = [
+            Start(i, environment.episode, self.chat_tokens.prompt(prompt), episode_seed(self.args.seed, name, i))
+            for i, (prompt, environment) in enumerate(zip(prompts, self.environments, strict=True))
+        ]
+        sampling = Sampling(
+            temperature=self.args.temperature,
+            top_p=self.args.top_p,
+            top_k=self.args.top_k or 0,
+            max_new_tokens=self.rollout.max_turn_tokens,
+        )
+        with (
+            torch.no_grad(),
+            unwrap_model_for_generation(
+                self.model_wrapped, self.accelerator, gather_deepspeed3_params=self.args.ds3_gather_for_generation
+            ) as model,
+        ):
+            was_training = model.training
+            model.eval()
+            engine = TransformersEngine(
+                model,
+                self.processing_class,
+                capacity=min(self.rollout.rollout_rows, len(starts)),
+                max_length=self.rollout.max_episode_tokens,
+            )
+            rollouts = sorted(run_episodes(starts, engine, sampling), key=lambda r: r.key)
+            model.train(was_training)
+        return rollouts
+
+    def _log_rollouts(self, mode: str, rollouts: list[Rollout]) -> None:
+        """Log what TRL's own generation logs, and how the episodes went, over all processes."""
+        device = self.accelerator.device
+        trajectories = [r.env.trajectory() for r in rollouts]
+        columns = {
+            "completions/mean_length": [sum(r.mask) for r in rollouts],
+            "episode/tokens": [len(r.prompt_ids) + len(r.ids) for r in rollouts],
+            "episode/turns": [len(t.turns) for t in trajectories],
+            "episode/answered": [t.ending == "answered" for t in trajectories],
+            "episode/outage": [t.ending == "outage" for t in trajectories],
+            "episode/errors": [sum(turn.status not in ("ok", "empty") for turn in t.turns) for t in trajectories],
+        }
+        for name, values in columns.items():
+            gathered = self.accelerator.gather(torch.tensor(values, dtype=torch.float32, device=device))
+            self._metrics[mode][name].append(gathered.mean().item())
+            if mode == "train" and name == "episode/tokens":
+                self.state.num_input_tokens_seen += int(gathered.sum().item())
+        self._metrics[mode]["num_tokens"] = [self.state.num_input_tokens_seen]
+
+    def _get_per_token_logps_and_entropies(self, model, input_ids, attention_mask, logits_to_keep, *args, **kwargs):
+        """As TRL's, without computing the columns that are padding in every row.
+
+        Episodes differ much in length, and all are padded to the longest of the generation batch.
+        """
+        used = attention_mask.any(dim=0).nonzero()
+        first, last = int(used[0]), int(used[-1]) + 1
+        right = input_ids.shape[1] - last
+        kept = min(logits_to_keep - right, last - first)
+        logps, entropies, aux_loss = super()._get_per_token_logps_and_entropies(
+            model, input_ids[:, first:last], attention_mask[:, first:last], kept, *args, **kwargs
+        )
+        pad = (logits_to_keep - right - kept, right)
+        logps = torch.nn.functional.pad(logps, pad)
+        return logps, None if entropies is None else torch.nn.functional.pad(entropies, pad), aux_loss

@@ -1,0 +1,53 @@
+"""Supervised fine-tuning on trajectories (GraphWalker, section 2.3: SFT stages 1 and 2).
+
+Trains on exactly what the model itself would write: thought, query or answer, end of turn. Observations
+and the prompt are read, not trained. The same recipe serves both stages; only the data differs.
+
+On a CPU, in minutes:    accelerate launch recipes/sft.py
+On several GPUs:         accelerate launch --num_processes 8 recipes/sft.py --config recipes/sft/CONFIG.yaml
+"""
+
+from pathlib import Path
+
+from trl import ModelConfig, SFTConfig, SFTTrainer, get_peft_config
+
+from data_pipelines.demo import prepare_demo
+from envs.factory import EnvConfig
+from graphwalker.inference import load
+from graphwalker.protocol import chat
+from graphwalker.protocol.prompts import Prompt
+from graphwalker.train import models, session, sft_data
+from graphwalker.train.configs import TinyConfig, TrajectoryData
+
+DEFAULT = Path(__file__).parent / "sft" / "tiny_demo.yaml"
+
+
+def main() -> None:
+    data, env, tiny, model_args, training = session.parse(
+        (TrajectoryData, EnvConfig, TinyConfig, ModelConfig, SFTConfig), DEFAULT
+    )
+    if data.demo_data:
+        prepare_demo(data.demo_data)
+    prompt = Prompt(env.prompt)
+    trajectories = sft_data.read_trajectories(data.trajectories, data.max_trajectories)
+
+    texts = data.tokenizer_texts or data.trajectories
+    path = models.prepare_model(
+        model_args.model_name_or_path,
+        tiny,
+        lambda: (chat.messages(t, prompt) for t in sft_data.read_trajectories(texts)),
+        seed=training.seed,
+    )
+    tokenizer = load.load_tokenizer(path)
+    trainer = SFTTrainer(
+        model=load.load_model(path, tokenizer, model_args.dtype or "auto"),
+        args=training,
+        train_dataset=sft_data.conversations(trajectories, prompt),
+        processing_class=tokenizer,
+        peft_config=get_peft_config(model_args),
+    )
+    session.train_and_save(trainer)
+
+
+if __name__ == "__main__":
+    session.run(main)
