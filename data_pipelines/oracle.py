@@ -188,7 +188,8 @@ def run_oracle(
     seed: int = 0,
 ) -> list[str]:
     """Replay a file of questions; writes ``trajectories.jsonl``, ``metrics.json`` and ``oracle.json`` into the folder
-    ``out`` and returns what was found, as lines to print. Raises ``UserError`` when no question has a gold path."""
+    ``out`` and returns what was found, as lines to print. Raises ``UserError`` when no question has a gold path, or one
+    has a topic entity that the KG lacks."""
     from tqdm import tqdm
 
     from graphwalker.metrics.aggregate import score_run
@@ -200,6 +201,9 @@ def run_oracle(
     if not usable:
         raise UserError(f"{questions}: no question has a gold path")
     env = KGEnv(Toolbox(open_kg(kg), top_k=top_k, strict=strict), max_turns=max_turns)
+    for question in usable:
+        if unknown := env.toolbox.unknown_topics(question):
+            raise UserError(f"{questions}: question {question.id}: unknown topic entity {unknown[0]!r}")
     oracle = Oracle(env)
     replays = [oracle.replay(question) for question in tqdm(usable, unit=" questions", leave=False, disable=None)]
     metrics = score_run([replay.trajectory for replay in replays], seed=seed)

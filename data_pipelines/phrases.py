@@ -70,7 +70,10 @@ def generic_phrase(relation: str) -> Phrase:
             (f"has {{x}} as its {name}",),
         )
     return Phrase(
-        "thing", (f"the {name} of {{x}}",), (f"What is the {name} of {{x}}?",), (f"is the {name} of {{x}}",)
+        short_name(relation),
+        (f"the {name} of {{x}}",),
+        (f"What is the {name} of {{x}}?",),
+        (f"is the {name} of {{x}}",),
     )
 
 
@@ -85,7 +88,7 @@ class Phrases:
         return relation in self._phrases
 
     def __getitem__(self, relation: str) -> Phrase:
-        phrase = self._phrases.get(relation) or self._generic.get(relation)
+        phrase = self._phrases.get(relation) or self._phrases.get(_twin(relation)) or self._generic.get(relation)
         if phrase is None:
             phrase = self._generic[relation] = generic_phrase(relation)
         return phrase
@@ -106,6 +109,14 @@ class Phrases:
         return f"{rng.choice(('Which', 'What'))} {noun} {' and '.join(parts)}?"
 
 
+def _twin(relation: str) -> str:
+    """The other way to write a relation that is walked backwards: MetaQA's files call `^r` `r_reverse`."""
+    backwards, name = relation.startswith("^"), relation.removeprefix("^")
+    if name.endswith("_reverse"):
+        return ("" if backwards else "^") + name.removesuffix("_reverse")
+    return f"{name}_reverse" if backwards else relation
+
+
 def _noun_phrase(phrases: Phrases, topic: str, path: Sequence[str], rng: random.Random) -> str:
     for relation in path:
         topic = _fill(rng.choice(phrases[relation].np), topic)
@@ -121,11 +132,11 @@ def _fill(template: str, x: str) -> str:
 
 def _parse(text: str, where: str) -> dict[str, Phrase]:
     try:
-        relations = yaml.safe_load(text)["relations"]
-    except (yaml.YAMLError, KeyError, TypeError) as error:
+        relations = yaml.safe_load(text)["relations"].items()
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{where}: expected a mapping 'relations': {error}") from error
     phrases = {}
-    for relation, fields in relations.items():
+    for relation, fields in relations:
         for key in fields if isinstance(fields, dict) else ():
             if key not in _FIELDS:
                 raise UserError(f"{where}: {relation}: unknown key {key!r}; known: {', '.join(_FIELDS)}")
@@ -139,13 +150,18 @@ def _parse(text: str, where: str) -> dict[str, Phrase]:
     return phrases
 
 
+def built_in_text() -> str:
+    """The text of `phrases.yaml`."""
+    return resources.files("data_pipelines").joinpath("phrases.yaml").read_text("utf-8")
+
+
 @functools.cache
 def load_phrases(path: str | Path | None = None) -> Phrases:
     """The built-in phrases, with those of a YAML file of the same form over them.
 
     Raises `UserError` on a missing file, an unknown key, or a phrase without `{x}`.
     """
-    phrases = _parse(resources.files("data_pipelines").joinpath("phrases.yaml").read_text("utf-8"), "phrases.yaml")
+    phrases = _parse(built_in_text(), "phrases.yaml")
     if path is not None:
         if not Path(path).is_file():
             raise UserError(f"{path}: no such file")

@@ -3,7 +3,7 @@
 - `test_entity`: topic entities that no training walk touches, be it as topic, in between or as answer. (They can still
   stand among the other lines of a training observation: the graph is one.) Their relation paths are trained ones.
 - `test_path`: relation paths that no training walk takes; each of their relations is in one that it does take.
-- `dev`: topic entities that no training walk starts from.
+- `dev`: a topic entity that no training walk starts from (of a conjunction's two, at least one).
 
 Which entities and paths are held out depends on the seed and their own ids alone.
 """
@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from data_pipelines.walks import Walk, Walker
+from data_pipelines.explore import Kind
+from data_pipelines.walks import Walk
 from graphwalker.kg.store import KGStore
 
 HUB = 100  # facts under one relation from which an entity is a hub: holding it out would empty training
 SMALL_KIND = 2_000  # entities of one type up to which a larger share is held out
-TEST_SHARE = {"small": 0.20, "large": 0.06}
+TEST_SHARE = {"small": 0.23, "large": 0.06}
 DEV_SHARE = {"small": 0.05, "large": 0.02}
 
 
@@ -33,9 +34,11 @@ def _unit(*parts: object) -> float:
 class EntitySplit:
     """Says which split an entity belongs to; hubs always belong to training."""
 
-    def __init__(self, store: KGStore, kinds: Mapping[object, Sequence[str]], *, seed: int = 0) -> None:
+    def __init__(self, store: KGStore, kinds: Mapping[Kind, Sequence[str]], *, seed: int = 0) -> None:
         self._store, self._seed = store, seed
-        self._size = {node: "small" if len(nodes) <= SMALL_KIND else "large" for nodes in kinds.values() for node in nodes}
+        self._size = {
+            node: "small" if len(nodes) <= SMALL_KIND else "large" for nodes in kinds.values() for node in nodes
+        }
         self._known: dict[str, str] = {}
 
     def of(self, node: str) -> str:
@@ -58,22 +61,23 @@ class EntitySplit:
         return any(expansion.total > HUB for expansion in self._store.expand(node, relations, 1))
 
 
-def held_out_paths(walks: Iterable[Walk], *, seed: int = 0, share: float = 0.2) -> frozenset[str]:
-    """The `path_key`s to hold out: about `share` of the paths of each structure above one hop.
+def held_out_paths(walks: Sequence[Walk], *, seed: int = 0, share: float = 0.12) -> frozenset[str]:
+    """The `path_key`s to hold out: for each structure above one hop, paths that take about `share` of its walks.
 
-    A path is left in training where holding it out would take one of its relations from training altogether.
+    A path is left in training where holding it out would take one of its relations from training altogether, or more
+    than `share` of the structure's walks at once.
     """
-    paths: dict[str, tuple[str, set[str]]] = {}
-    for walk in walks:
-        relations = {relation for branch in walk.branches for relation in branch.relations}
-        paths.setdefault(walk.path_key, (walk.structure, relations))
-    uses = Counter(relation for _, relations in paths.values() for relation in relations)
+    paths = {walk.path_key: walk for walk in walks}
+    walked = Counter(walk.path_key for walk in walks)
+    room = {structure: share * count for structure, count in Counter(walk.structure for walk in walks).items()}
+    uses = Counter(relation for walk in paths.values() for relation in walk.relations)
     chosen: set[str] = set()
-    for key, (structure, relations) in sorted(paths.items(), key=lambda item: _unit(seed, "path", item[0])):
-        if structure == "1-hop" or _unit(seed, "path", key) >= share:
+    for key, walk in sorted(paths.items(), key=lambda item: _unit(seed, "path", item[0])):
+        if walk.structure == "1-hop" or walked[key] > room[walk.structure]:
             continue
-        if all(uses[relation] > 1 for relation in relations):
-            uses.subtract(relations)
+        if all(uses[relation] > 1 for relation in walk.relations):
+            uses.subtract(walk.relations)
+            room[walk.structure] -= walked[key]
             chosen.add(key)
     return frozenset(chosen)
 
@@ -91,10 +95,11 @@ class Splits:
         topics = {self.entities.of(topic) for topic in walk.topics}
         if walk.path_key in self.paths:
             return "test_path" if topics == {"train"} else None
-        if topics == {"test_entity"} or topics == {"dev"}:
-            return topics.pop()
-        touched = {self.entities.of(node) for node in walk.nodes}
-        return "train" if topics == {"train"} and "test_entity" not in touched else None
+        if topics == {"test_entity"}:
+            return "test_entity"
+        if any(self.entities.of(node) == "test_entity" for node in walk.nodes):
+            return None
+        return "dev" if "dev" in topics else "train"
 
 
 def leaks(train: Iterable[Walk], held_out: Mapping[str, Iterable[Walk]]) -> dict[str, int]:
@@ -109,31 +114,18 @@ def leaks(train: Iterable[Walk], held_out: Mapping[str, Iterable[Walk]]) -> dict
         touched.update(walk.nodes)
         paths.add(walk.path_key)
         keys.add(walk.key)
-        relations.update(r for b in walk.branches for r in b.relations)
+        relations.update(walk.relations)
     counts = {}
     for split, walks in held_out.items():
-        seen = {"test_entity": touched, "dev": topics}.get(split, frozenset())
         walks = list(walks)
         counts[f"{split}: same walk"] = sum(walk.key in keys for walk in walks)
-        counts[f"{split}: topic entity"] = sum(not seen.isdisjoint(walk.topics) for walk in walks)
+        if split == "test_entity":
+            counts[f"{split}: topic entity"] = sum(not touched.isdisjoint(walk.topics) for walk in walks)
+        if split == "dev":
+            counts[f"{split}: topic entity"] = sum(topics.issuperset(walk.topics) for walk in walks)
         if split == "test_path":
             counts[f"{split}: relation path"] = sum(walk.path_key in paths for walk in walks)
-            counts[f"{split}: relation never trained"] = sum(
-                any(r not in relations for b in walk.branches for r in b.relations) for walk in walks
-            )
+            counts[f"{split}: relation never trained"] = sum(not walk.relations <= relations for walk in walks)
         if split == "test_entity":
             counts[f"{split}: relation path never trained"] = sum(walk.path_key not in paths for walk in walks)
     return counts
-
-
-def draw_split(walker: Walker, splits: Splits, split: str, structure: str, count: int) -> Iterator[Walk]:
-    """Up to `count` different walks of one structure that belong to one split."""
-    drawn = 0
-    if count <= 0:
-        return
-    for walk in walker.draw(structure, 1 << 40):
-        if splits.of(walk) == split:
-            yield walk
-            drawn += 1
-            if drawn == count:
-                return

@@ -27,7 +27,7 @@ class NamedBranch:
 
 NamedWalk = tuple[NamedBranch, ...]
 
-Detour = Literal["", "wrong_relation", "dead_end", "misspelled", "unseen_relation", "wrong_entity", "bad_query"]
+Detour = Literal["", "wrong_relation", "wrong_entity", "misspelled", "unseen_relation", "bad_query"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +103,11 @@ class TemplateTeacher:
 
     def _thought(self, walk: NamedWalk, act: Act) -> str:
         plain = self._plain(walk, act)
-        if act.detour == "wrong_entity":
-            return f"Look at {act.wrong}."
-        if act.detour in ("wrong_relation", "dead_end"):
+        if act.detour in ("wrong_relation", "wrong_entity"):
+            if act.move == "explore":
+                return f"Look at {act.wrong}."
             return f"Its {self._noun(walk, act)} may be under {short_name(act.wrong)}."
-        if act.after in ("wrong_relation", "dead_end"):
+        if act.after == "wrong_relation":
             return f"That did not help. Try {short_name(walk[act.branch].relations[act.hop])} instead."
         if act.after == "wrong_entity":
             return f"That is a dead end. Go back to {walk[act.branch].names[act.hop]}."
@@ -116,7 +116,7 @@ class TemplateTeacher:
         if act.after == "unseen_relation":
             return "That was refused. Get its relations first instead."
         if act.after == "bad_query":
-            return f"That query was wrong. Write it again. {plain}"
+            return "That query was wrong. Write it again."
         return plain
 
     def _plain(self, walk: NamedWalk, act: Act) -> str:
@@ -167,8 +167,8 @@ def oracle_plan(walk: NamedWalk) -> list[Act]:
 
 def _recovery(state: State) -> Act:
     """What a mistake's turn should have been, except that an unseen relation asks for the relations first."""
-    asks_triples = state.mistake in ("wrong_relation", "dead_end") or (
-        state.mistake == "bad_query" and "triples" in state.turns[-1].action
+    asks_triples = state.mistake in ("wrong_relation", "wrong_entity") or (
+        state.mistake == "bad_query" and "triple" in state.turns[-1].action.partition("(")[0]
     )
     make = follow if asks_triples else explore
     return make(state.walk, state.branch, state.hop, after=state.mistake)

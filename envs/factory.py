@@ -17,7 +17,9 @@ class EnvConfig:
     prompt: str = field(
         default="graphwalker", metadata={"help": "Prompt template: graphwalker, compact, or a .jinja file."}
     )
-    relations_shown: int = field(default=20, metadata={"help": "Relations that get_relations shows (paper, appendix E.2)."})
+    relations_shown: int = field(
+        default=20, metadata={"help": "Relations that get_relations shows (paper, appendix E.2)."}
+    )
     triples_per_relation: int = field(default=5, metadata={"help": "Triples that get_triples shows a relation."})
     max_relations: int = field(default=4, metadata={"help": "Relations of one get_triples call that are run."})
     strict_relations: bool = field(

@@ -8,10 +8,15 @@ On several GPUs:       the same with `launch: [--config_file, launch/accelerate/
 """
 
 import gc
+from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
-from data_pipelines.demo import prepare_demo
+from trl import GRPOConfig, ModelConfig, SFTConfig
+
+from data_pipelines.dataset import prepare_demo_data
 from envs.factory import EnvConfig, env_factory
+from graphwalker.errors import UserError
 from graphwalker.files import read_jsonl
 from graphwalker.inference.configs import EvaluationConfig
 from graphwalker.inference.engine import Sampling
@@ -20,21 +25,57 @@ from graphwalker.inference.load import load_engine
 from graphwalker.report.page import write_report
 from graphwalker.report.stages import format_gains, format_stage_table, stage_gains, stage_table
 from graphwalker.train import curriculum, session
+from graphwalker.train.configs import QuestionData, RewardConfig, TinyConfig, TrajectoryData
 from graphwalker.train.curriculum import CurriculumConfig, Stage
+from graphwalker.train.grpo_trainer import RolloutConfig
 from graphwalker.types import Question
 
 RECIPES = Path(__file__).parent
 DEFAULT = RECIPES / "curriculum" / "tiny_demo.yaml"
+# what each recipe reads, so that a mistake in the last stage is found before the first is trained
+READS = {
+    "sft": (TrajectoryData, EnvConfig, TinyConfig, ModelConfig, SFTConfig),
+    "grpo": (QuestionData, EnvConfig, RewardConfig, RolloutConfig, ModelConfig, GRPOConfig),
+}
 
 
-def evaluate_stage(stage: Stage, config: CurriculumConfig, env: EnvConfig, settings: EvaluationConfig) -> None:
+def check(stages: Sequence[Stage]) -> None:
+    """Refuse unknown keys and missing data files of any stage."""
+    for stage in stages:
+        known = {field.name for part in READS[stage.recipe] for field in fields(part)}
+        session.check_keys(f"stage {stage.name}", stage.config, known)
+        key = "trajectories" if stage.recipe == "sft" else "questions"
+        if not isinstance(stage.config.get(key), str):
+            raise UserError(f"stage {stage.name}: {key} is missing")
+        if not Path(stage.config[key]).is_file() and not stage.config.get("demo_data"):
+            raise UserError(f"stage {stage.name}: {key}: {stage.config[key]}: no such file")
+
+
+def read_splits(settings: EvaluationConfig) -> dict[str, list[Question]]:
+    """The questions to evaluate on, by split."""
+    for split in settings.eval_questions:
+        if "-" in split:
+            raise UserError(f"eval_questions: the name of a split holds no hyphen, got {split!r}")
+    return {
+        split: list(read_jsonl(path, Question))[: settings.eval_max_questions]
+        for split, path in settings.eval_questions.items()
+    }
+
+
+def evaluate_stage(
+    stage: Stage,
+    splits: dict[str, list[Question]],
+    config: CurriculumConfig,
+    env: EnvConfig,
+    settings: EvaluationConfig,
+) -> None:
     """Evaluate a stage's checkpoint on every split, greedy and sampled; what is finished is left as it is."""
     decodings = {"greedy": (Sampling(temperature=0, max_new_tokens=settings.eval_turn_tokens), 1)}
     if settings.eval_samples:
         sampled = Sampling(temperature=settings.eval_temperature, max_new_tokens=settings.eval_turn_tokens)
         decodings["sampled"] = (sampled, settings.eval_samples)
     engine = None
-    for split, path in settings.eval_questions.items():
+    for split, questions in splits.items():
         for decoding, (sampling, samples) in decodings.items():
             out = Path(config.run) / "eval" / f"{stage.name}-{split}-{decoding}"
             if (out / "metrics.json").is_file():
@@ -45,7 +86,6 @@ def evaluate_stage(stage: Stage, config: CurriculumConfig, env: EnvConfig, setti
                 capacity=settings.eval_rows,
                 max_length=settings.eval_episode_tokens,
             )
-            questions = list(read_jsonl(path, Question))[: settings.eval_max_questions]
             evaluate(
                 questions,
                 env_factory(env),
@@ -61,15 +101,22 @@ def evaluate_stage(stage: Stage, config: CurriculumConfig, env: EnvConfig, setti
 def main() -> None:
     config, env, settings = session.parse((CurriculumConfig, EnvConfig, EvaluationConfig), DEFAULT)
     stages = list(curriculum.stages(config))
-    curriculum.claim(config, env, settings)
+    curriculum.check_unchanged(config, env, settings)
+    print(f"{len(stages)} stages: {', '.join(stage.name for stage in stages)}; output in {config.run}", flush=True)
     if config.demo_data:
-        prepare_demo(config.demo_data, seed=config.seed)
+        prepare_demo_data(config.demo_data, seed=config.seed)
+    check(stages)
+    splits = read_splits(settings)
+    env_factory(env)  # opens the KG
+    curriculum.claim(config, env, settings)
     for stage in stages:
         if not stage.done:
             curriculum.launch(stage, RECIPES, config.launch)
         if stage.evaluate:
-            evaluate_stage(stage, config, env, settings)
+            evaluate_stage(stage, splits, config, env, settings)
             gc.collect()
+    if not splits:
+        return
     run = Path(config.run)
     print(format_stage_table(stage_table(run)))
     print(format_gains(stage_gains(run, seed=config.seed)))

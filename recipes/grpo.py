@@ -9,35 +9,41 @@ Without a config it trains the tiny model on the demo KG; where no SFT checkpoin
 is made first (recipes/sft.py).
 """
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
-from accelerate import PartialState
 from trl import GRPOConfig, ModelConfig, get_peft_config
 
-from data_pipelines.demo import prepare_demo
+from data_pipelines.dataset import prepare_demo_data
 from envs.factory import EnvConfig, env_factory
 from envs.trl_adapter import adapter_factory
+from graphwalker.errors import UserError
 from graphwalker.files import read_jsonl
 from graphwalker.inference import load
-from graphwalker.protocol.prompts import Prompt
 from graphwalker.train import models, session, sft_data
-from graphwalker.train.configs import QuestionData, RewardConfig, TinyConfig
+from graphwalker.train.configs import QuestionData, RewardConfig
 from graphwalker.train.grpo_trainer import EpisodeGRPOTrainer, RolloutConfig
 from graphwalker.train.trl_rewards import reward_functions
 from graphwalker.types import Question
 
 DEFAULT = Path(__file__).parent / "grpo" / "tiny_demo.yaml"
 SFT_OUT = "runs/sft_tiny_demo"  # where recipes/sft/tiny_demo.yaml saves
+DISTRIBUTED = ("ACCELERATE_", "GROUP_", "LOCAL_", "MASTER_", "RANK", "ROLE_", "TORCHELASTIC_", "WORLD_SIZE")
 
 
 def make_sft_checkpoint() -> None:
     """Run the SFT recipe once, for a launch that names its output as the policy."""
-    with PartialState().main_process_first():
-        if not (Path(SFT_OUT) / "config.json").is_file():
-            print(f"No SFT checkpoint in {SFT_OUT} yet: making one first with recipes/sft.py", flush=True)
-            subprocess.run([sys.executable, str(Path(__file__).parent / "sft.py")], check=True)
+    if not (Path(SFT_OUT) / "config.json").is_file():
+        print(f"No SFT checkpoint in {SFT_OUT} yet: making one first with recipes/sft.py", flush=True)
+        # one process of its own, whatever this one is a part of
+        env = {key: value for key, value in os.environ.items() if not key.startswith(DISTRIBUTED)}
+        status = subprocess.run(
+            [sys.executable, str(Path(__file__).parent / "sft.py")], check=False, env=env
+        ).returncode
+        if status != 0:
+            raise UserError(f"recipes/sft.py failed (exit status {status}); see its output above")
 
 
 def main() -> None:
@@ -45,20 +51,23 @@ def main() -> None:
         (QuestionData, EnvConfig, RewardConfig, RolloutConfig, ModelConfig, GRPOConfig), DEFAULT
     )
     print(f"GRPO on {data.questions} with {model_args.model_name_or_path}; output in {training.output_dir}", flush=True)
-    if data.demo_data:
-        prepare_demo(data.demo_data)
-    if model_args.model_name_or_path == SFT_OUT:
-        make_sft_checkpoint()
+    rewards = reward_functions(reward.rewards)
+    with training.main_process_first(desc="data and model"):
+        if data.demo_data:
+            prepare_demo_data(data.demo_data)
+        if model_args.model_name_or_path == SFT_OUT:
+            make_sft_checkpoint()
+        path = models.prepare_model(model_args.model_name_or_path)
     questions = list(read_jsonl(data.questions, Question))[: data.max_questions]
-    path = models.prepare_model(model_args.model_name_or_path, TinyConfig(), list)
+    make_env = env_factory(env)
     tokenizer = load.load_tokenizer(path)
     trainer = EpisodeGRPOTrainer(
-        model=load.load_model(path, tokenizer, model_args.dtype or "auto"),
-        reward_funcs=reward_functions(reward.rewards),
+        model=load.load_model(path, tokenizer, model_args.dtype or "float32", model_args.attn_implementation),
+        reward_funcs=rewards,
         args=training,
-        train_dataset=sft_data.prompts(questions, Prompt(env.prompt)),
+        train_dataset=sft_data.prompts(questions, make_env().prompt),
         processing_class=tokenizer,
-        environment_factory=adapter_factory(env_factory(env)),
+        environment_factory=adapter_factory(make_env),
         peft_config=get_peft_config(model_args),
         rollout=rollout,
     )

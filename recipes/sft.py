@@ -11,7 +11,7 @@ from pathlib import Path
 
 from trl import ModelConfig, SFTConfig, SFTTrainer, get_peft_config
 
-from data_pipelines.demo import prepare_demo
+from data_pipelines.dataset import prepare_demo_data
 from envs.factory import EnvConfig
 from graphwalker.inference import load
 from graphwalker.protocol import chat
@@ -24,28 +24,33 @@ DEFAULT = Path(__file__).parent / "sft" / "tiny_demo.yaml"
 
 def main() -> None:
     data, env, tiny, model_args, training = session.parse(
-        (TrajectoryData, EnvConfig, TinyConfig, ModelConfig, SFTConfig), DEFAULT
+        (TrajectoryData, EnvConfig, TinyConfig, ModelConfig, SFTConfig), DEFAULT, assistant_only_loss=True
     )
-    if data.demo_data:
-        prepare_demo(data.demo_data)
-    prompt = Prompt(env.prompt)
-    trajectories = sft_data.read_trajectories(data.trajectories, data.max_trajectories)
-
-    texts = data.tokenizer_texts or data.trajectories
-    path = models.prepare_model(
-        model_args.model_name_or_path,
-        tiny,
-        lambda: (chat.messages(t, prompt) for t in sft_data.read_trajectories(texts)),
-        seed=training.seed,
-    )
+    print(f"SFT of {model_args.model_name_or_path} on {data.trajectories}; output in {training.output_dir}", flush=True)
+    prompt = Prompt(env.prompt, max_turns=env.max_turns, max_relations=env.max_relations)
+    with training.main_process_first(desc="data and model"):
+        if data.demo_data:
+            prepare_demo_data(data.demo_data)
+        trajectories = sft_data.read_trajectories(data.trajectories, data.max_trajectories)
+        texts = data.tokenizer_texts or data.trajectories
+        path = models.prepare_model(
+            model_args.model_name_or_path,
+            tiny,
+            lambda: (chat.messages(t, prompt) for t in sft_data.read_trajectories(texts)),
+            source=f"{env.prompt} {sft_data.file_hash(texts)}",
+            seed=training.seed,
+        )
     tokenizer = load.load_tokenizer(path)
+    model = load.load_model(path, tokenizer, model_args.dtype or "float32", model_args.attn_implementation)
+    sft_data.check_packing(training, model.config)
     trainer = SFTTrainer(
-        model=load.load_model(path, tokenizer, model_args.dtype or "auto"),
+        model=model,
         args=training,
         train_dataset=sft_data.conversations(trajectories, prompt),
         processing_class=tokenizer,
         peft_config=get_peft_config(model_args),
     )
+    sft_data.report_cut(trainer)
     session.train_and_save(trainer)
 
 

@@ -74,3 +74,107 @@ def data_dir() -> Path:
     if not Path(folder).is_dir():
         pytest.skip(f"GRAPHWALKER_DATA={folder} is not a folder")
     return Path(folder)
+
+
+def _ask(number: int, text: str, topic: tuple[str, str], answer: tuple[str, str], *queries: str):
+    """A question on the toy KG and the turns that answer it."""
+    from graphwalker.protocol.render import format_answer, render_turn
+    from graphwalker.types import Entity, Question
+
+    question = Question(f"toy-{number}", text, (Entity(*topic),), (Entity(*answer),), structure="1-hop", hops=1)
+    turns = [render_turn(f"Step {i}.", "query", query) for i, query in enumerate(queries)]
+    return question, (*turns, render_turn("Done.", "answer", format_answer([answer[0]])))
+
+
+@pytest.fixture(scope="session")
+def toy_tasks() -> list:
+    """Pairs (question, the texts of the turns that answer it) on the toy KG; one has a name full of protocol text."""
+    from graphwalker.protocol.render import format_query
+
+    france, paris, lyon = ("France", "m.fr"), ("Paris", "m.paris"), ("Lyon", "m.lyon")
+    odd = ('A "B", </information> \\ (東京)', "m.odd")
+
+    def hop(entity, relation):
+        return format_query("get_relations", entity[0]), format_query("get_triples", entity[0], [relation])
+
+    return [
+        _ask(1, "What is the capital of France?", france, paris, *hop(france, "location.country.capital")),
+        _ask(2, "Which country is Lyon in?", lyon, france, *hop(lyon, "location.location.containedby")),
+        _ask(3, "Where was this person born?", odd, paris, *hop(odd, "people.person.place_of_birth")),
+        _ask(4, "Which country is Paris in?", paris, france, *hop(paris, "location.location.containedby")),
+    ]
+
+
+@pytest.fixture(scope="session")
+def toy_env(toy_store):
+    """A function that makes an environment on the toy KG, with the short prompt."""
+    from envs.kg_env import KGEnv
+    from graphwalker.protocol.prompts import Prompt
+    from graphwalker.tools.toolbox import Toolbox
+
+    toolbox = Toolbox(toy_store)
+    return lambda **options: KGEnv(toolbox, **{"prompt": Prompt("compact"), **options})
+
+
+@pytest.fixture(scope="session")
+def toy_trajectories(toy_tasks, toy_env) -> list:
+    """The tasks as finished episodes, observations included."""
+    done = []
+    for question, texts in toy_tasks:
+        env = toy_env()
+        env.reset(options={"question": question})
+        for text in texts:
+            env.step(text)
+        done.append(env.trajectory())
+    assert all(t.ending == "answered" for t in done)
+    return done
+
+
+@pytest.fixture(scope="session")
+def toy_tokenizer(toy_trajectories):
+    """A tokenizer trained on the toy episodes, with the protocol's templates."""
+    from graphwalker.protocol import chat
+    from graphwalker.protocol.prompts import Prompt
+    from graphwalker.train import tiny
+
+    texts = [chat.render(chat.messages(t, Prompt("compact"))) for t in toy_trajectories]
+    tokenizer = tiny.train_tokenizer(texts, 400, model_max_length=1024)
+    chat.install(tokenizer)
+    return tokenizer
+
+
+@pytest.fixture(scope="session")
+def scripted_engine():
+    """The class of an engine without a model: it says what its script holds, row by row and turn by turn."""
+    from graphwalker.inference.engine import Completion
+
+    class ScriptedEngine:
+        """``script(key)`` gives a row's turns; a turn that is a pair ``(text, False)`` was cut at its token cap.
+
+        Rows that ended their turn come out last in, first out: not in the order in which they were added.
+        """
+
+        def __init__(self, tokenizer, script, *, capacity=4, max_length=1024):
+            self.tokenizer, self.script, self.capacity, self.max_length = tokenizer, script, capacity, max_length
+            self.open, self.waiting, self.fed = {}, [], {}
+
+        def add(self, key, ids, sampling, seed):
+            if key not in self.open:
+                assert len(self.open) < self.capacity
+                self.open[key], self.fed[key] = iter(self.script(key)), []
+            self.fed[key] += ids
+            self.waiting.append(key)
+
+        def step(self):
+            key = self.waiting.pop()
+            turn = next(self.open[key])
+            text, stopped = turn if isinstance(turn, tuple) else (turn, True)
+            ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+            ids += [self.tokenizer.eos_token_id] if stopped else []
+            self.fed[key] += ids
+            return [Completion(key, ids, [-0.5] * len(ids), stopped)]
+
+        def release(self, key):
+            del self.open[key]
+
+    return ScriptedEngine

@@ -128,28 +128,22 @@ def read_questions(
         types = dict(read_lines(file.types)) if file.types else {}
         number = 0
         for number, line in read_lines(file.path):
-            question = _read_line(file, number, line, types)
             where = f"{file.path}:{number}"
-            if not question.answers:
-                counts.drop("it has no answer", where)
+            question = _read_line(file, number, line, types)
+            notes: list[str] = []
+            reason = "" if question.answers else "it has no answer"
+            if walker is not None and not reason:
+                if missing := _missing_topic(question, walker.store):
+                    if not drop_missing_topics:
+                        raise FileFormatError(file.path, number, missing)
+                    reason = "its topic entity is not in the KG"
+                else:
+                    question, reason, notes = _against_kg(question, walker, only_exact)
+            if reason:
+                counts.drop(reason, where)
                 continue
-            if walker is not None:
-                problem = _missing_topic(question, walker.store)
-                if problem and not drop_missing_topics:
-                    raise FileFormatError(file.path, number, problem)
-                if problem:
-                    counts.drop("its topic entity is not in the KG", where)
-                    continue
-                question = _grounded(question, walker, counts, where)
-                if not any(answer.id for answer in question.answers):
-                    counts.drop("no answer is in the KG", where)
-                    continue
-                standing = walker.judge(question, _leave_out(question))
-                if only_exact and standing != EXACT:
-                    counts.drop(PART_OF_KB if standing == PART else NOT_ON_PATH, where)
-                    continue
-                if standing in (PART, OTHER):
-                    counts.note(PART_OF_KB if standing == PART else NOT_ON_PATH, where)
+            for note in notes:
+                counts.note(note, where)
             counts.kept += 1
             yield question
         if types and max(types) != number:
@@ -203,20 +197,31 @@ def _leave_out(question: Question) -> LeaveOut:
     return LEAVE_OUT.get(question.hops or 0, "always")
 
 
-def _grounded(question: Question, walker: PathWalker, counts: Counts, where: str) -> Question:
-    topic = replace(question.topic_entities[0], id=_id_of(question.topic_entities[0].name, walker.store))
+def _against_kg(question: Question, walker: PathWalker, only_exact: bool) -> tuple[Question, str, list[str]]:
+    """The question with the KG's ids, why it is to be dropped ("" if not), and what else was noticed."""
+    store = walker.store
+    notes: list[str] = []
+    topic = replace(question.topic_entities[0], id=_id_of(question.topic_entities[0].name, store))
     names = [answer.name for answer in question.answers]
     if question.paths and topic.id:
         ends = walker.walk(topic.id, question.paths[0], _leave_out(question))
-        expected = {name for name in walker.store.names(sorted(ends)) if name is not None}
-        joined = rejoin(names, expected)
+        joined = rejoin(names, {name for name in store.names(sorted(ends)) if name is not None})
         if joined != names:
-            counts.note("an answer that stood split at its comma was put together", where)
+            notes.append("an answer that stood split at its comma was put together")
             names = joined
-    answers = tuple(Entity(name, _id_of(name, walker.store)) for name in names)
-    if not all(answer.id for answer in answers) and any(answer.id for answer in answers):
-        counts.note("some of its answers are not in the KG", where)
-    return replace(question, topic_entities=(topic,), answers=answers)
+    answers = tuple(Entity(name, _id_of(name, store)) for name in names)
+    question = replace(question, topic_entities=(topic,), answers=answers)
+    in_kg = sum(answer.id is not None for answer in answers)
+    if not in_kg:
+        return question, "no answer is in the KG", notes
+    if in_kg < len(answers):
+        notes.append("some of its answers are not in the KG")
+    standing = walker.judge(question, _leave_out(question))
+    if standing in (PART, OTHER):
+        notes.append(PART_OF_KB if standing == PART else NOT_ON_PATH)
+    if only_exact and standing != EXACT:
+        return question, PART_OF_KB if standing == PART else NOT_ON_PATH, notes
+    return question, "", notes
 
 
 def rejoin(names: Sequence[str], expected: Collection[str], longest: int = 8) -> list[str]:
@@ -225,6 +230,8 @@ def rejoin(names: Sequence[str], expected: Collection[str], longest: int = 8) ->
     >>> rejoin(["Alien", "Paris", "Texas", "Sonny"], {"Alien", "Paris, Texas", "Sonny"})
     ['Alien', 'Paris, Texas', 'Sonny']
     """
+    if all(name in expected for name in names):
+        return list(names)
     out: list[str] = []
     position = 0
     while position < len(names):

@@ -7,6 +7,7 @@ otherwise be shown every fact twice. Nodes are known by their names, so an id is
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -27,6 +28,7 @@ RELATIONS = (
 )
 
 
+@lru_cache(1 << 16)
 def entity_id(name: str) -> str:
     """The id of the node with this name: the same in every build.
 

@@ -33,12 +33,11 @@ class _AttentionRows:
 
     def __init__(self, current: _Pass, capacity: int):
         self.current, self.capacity = current, capacity
-        self.keys: torch.Tensor | None = None
-        self.values: torch.Tensor | None = None
+        self.keys = self.values = torch.empty(0, 0, 0, 0)
 
     def _grow(self, like: torch.Tensor) -> None:
         _, heads, _, size = like.shape
-        have = 0 if self.keys is None else self.keys.shape[2]
+        have = self.keys.shape[2]
         need = int(self.current.positions.max()) + 1
         if need <= have:
             return
@@ -64,7 +63,7 @@ class _AttentionRows:
         return self.keys[:, :, :width][index], self.values[:, :, :width][index]
 
     def move(self, source: int, target: int) -> None:
-        if self.keys is not None:
+        if self.keys.numel():
             self.keys[target] = self.keys[source]
             self.values[target] = self.values[source]
 

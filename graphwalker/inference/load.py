@@ -7,7 +7,9 @@ model with embeddings for every token of its tokenizer.
 import importlib.util
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+from transformers.models.auto.tokenization_auto import get_tokenizer_config
 
 from graphwalker.errors import UserError
 from graphwalker.inference.engine import Engine
@@ -23,13 +25,16 @@ def load_tokenizer(path: str):
     Raises ``UserError`` where there is none.
     """
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path)
+        # AutoTokenizer gives every Qwen2 model the splitting rules of Qwen2, whatever its tokenizer.json says
+        plain = get_tokenizer_config(path).get("tokenizer_class") == "TokenizersBackend"
+        tokenizer = (PreTrainedTokenizerFast if plain else AutoTokenizer).from_pretrained(path)
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: no tokenizer can be loaded from here ({_first_line(error)})") from error
-    if tokenizer is None or tokenizer.vocab_size == 0:
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what transformers makes of no file at all
         raise UserError(f"{path}: no tokenizer can be loaded from here")
     missing = [token for token in (chat.TURN_START, chat.TURN_END) if token not in tokenizer.get_vocab()]
-    tokenizer.add_special_tokens({"extra_special_tokens": missing})
+    if missing:
+        tokenizer.add_special_tokens({"extra_special_tokens": missing}, replace_extra_special_tokens=False)
     chat.install(tokenizer)
     if tokenizer.pad_token is None or tokenizer.pad_token == tokenizer.eos_token:
         # a pad token that is also the end of a turn would mask the very token that ends a turn
@@ -38,16 +43,18 @@ def load_tokenizer(path: str):
     return tokenizer
 
 
-def load_model(path: str, tokenizer, dtype: str = "auto"):
+def load_model(path: str, tokenizer, dtype: str = "auto", attention: str | None = None):
     """The model in a folder or on the hub, on the CPU, its embeddings resized where the tokenizer has grown.
 
-    ``dtype``: ``auto`` (float32 on a machine without an accelerator), or a torch type's name.
+    ``dtype``: ``auto`` (bfloat16, or float32 on a machine without an accelerator), or a torch type's name;
+    train in float32, since small updates vanish in bfloat16 weights. ``attention`` is transformers' name of
+    an implementation. Raises ``UserError`` where there is no model.
     """
     if dtype == "auto":
         dtype = "bfloat16" if torch.accelerator.is_available() else "float32"
     try:
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, dtype))
-    except (OSError, ValueError) as error:
+        model = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, dtype), attn_implementation=attention)
+    except (OSError, ValueError, ImportError, SafetensorError) as error:
         raise UserError(f"{path}: no model can be loaded from here ({_first_line(error)})") from error
     if len(tokenizer) > model.get_input_embeddings().num_embeddings:
         model.resize_token_embeddings(len(tokenizer))
@@ -80,7 +87,10 @@ def load_engine(
     model = load_model(path, tokenizer, dtype).eval()
     if torch.accelerator.is_available():
         model.to(torch.accelerator.current_accelerator())
-    return TransformersEngine(model, tokenizer, capacity=capacity, max_length=max_length)
+    try:
+        return TransformersEngine(model, tokenizer, capacity=capacity, max_length=max_length)
+    except ValueError as error:
+        raise UserError(f"{path}: the backend transformers cannot run this model: {error}") from error
 
 
 def _first_line(error: Exception) -> str:

@@ -10,11 +10,13 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from graphwalker.errors import UserError
 from graphwalker.inference.chat_tokens import ChatTokens
 from graphwalker.inference.engine import Completion, Engine, Sampling
+from graphwalker.protocol.prompts import final_answer
 from graphwalker.types import Trajectory
 
-CUT_NOTE = "\n... (observation cut: no room for the rest)"
+CUT_NOTE = "... (observation cut: no room for the rest)"
 
 
 class Episode(Protocol):
@@ -40,7 +42,8 @@ class Rollout:
     """A finished episode with its tokens.
 
     ``ids`` follow the prompt; ``mask`` is 1 on tokens the model generated and 0 on the environment's;
-    ``logprobs`` are 0.0 where the mask is 0. The three have one length.
+    ``logprobs`` are 0.0 where the mask is 0. The three have one length. ``cut`` holds what the model saw
+    of the observations that did not fit, by turn.
     """
 
     key: Hashable
@@ -50,8 +53,11 @@ class Rollout:
     mask: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     reward: float = 0.0
+    turns: int = 0
+    cut: dict[int, str] = field(default_factory=dict)
 
     def generated(self, done: Completion) -> None:
+        self.turns += 1
         self._append(done.ids, 1, done.logprobs)
 
     def observed(self, ids: list[int]) -> None:
@@ -63,10 +69,16 @@ class Rollout:
         self.logprobs += logprobs
 
     def trajectory(self) -> Trajectory:
-        """The episode's trajectory with its token counts."""
+        """The episode's trajectory as the model saw it, with its token counts."""
         made = sum(self.mask)
+        whole = self.env.trajectory()
+        turns = (
+            dataclasses.replace(turn, observation=self.cut.get(i, turn.observation))
+            for i, turn in enumerate(whole.turns)
+        )
         return dataclasses.replace(
-            self.env.trajectory(),
+            whole,
+            turns=tuple(turns),
             prompt_tokens=len(self.prompt_ids),
             completion_tokens=made,
             observation_tokens=len(self.ids) - made,
@@ -83,7 +95,8 @@ def run_episodes(
     """Run episodes to their end; yields each as it ends (in no fixed order, but the same one every time).
 
     ``starts`` is consumed as rows become free, so a generator may make environments late. An
-    observation over ``max_observation_tokens``, or over what is left of the row, is cut visibly.
+    observation over ``max_observation_tokens``, or over what is left of the row, is cut visibly; where
+    nothing is left, the episode ends. Raises ``UserError`` for a prompt that fills its row.
     """
     chat = ChatTokens(engine.tokenizer)
     waiting = iter(starts)
@@ -95,6 +108,7 @@ def run_episodes(
             if start is None:
                 exhausted = True
                 break
+            _check_room(start, engine)
             running[start.key] = Rollout(start.key, start.env, start.prompt_ids)
             engine.add(start.key, start.prompt_ids, sampling, start.seed)
         for done in engine.step() if running else ():
@@ -104,20 +118,30 @@ def run_episodes(
                 yield running.pop(done.key)
 
 
+def _check_room(start: Start, engine: Engine) -> None:
+    if len(start.prompt_ids) >= engine.max_length:
+        raise UserError(
+            f"the prompt of episode {start.key} takes {len(start.prompt_ids)} tokens, and prompt, turns and "
+            f"observations together may take {engine.max_length}: allow more tokens an episode"
+        )
+
+
 def _advance(
     rollout: Rollout, done: Completion, engine: Engine, chat: ChatTokens, sampling: Sampling, max_tokens: int
 ) -> bool:
     """Give a finished turn to the environment and its observation to the engine; True when the episode is over."""
     rollout.generated(done)
     text_ids = done.ids[:-1] if done.stopped else done.ids
-    text = engine.tokenizer.decode(text_ids, skip_special_tokens=False)
+    # some tokenizers take the space before a full stop away when they decode; a name may have one
+    text = engine.tokenizer.decode(text_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
     observation, rollout.reward, terminated, truncated, _ = rollout.env.step(text, truncated_turn=not done.stopped)
     if terminated or truncated:
         return True
-    room = engine.max_length - len(rollout.prompt_ids) - len(rollout.ids) - sampling.max_new_tokens
+    reserve = min(sampling.max_new_tokens, engine.max_length // 8)  # for the turn that follows
+    room = engine.max_length - len(rollout.prompt_ids) - len(rollout.ids) - reserve
     ids = chat.observation(observation, stopped=done.stopped)
     if len(ids) > min(room, max_tokens):
-        ids = _cut(observation, min(room, max_tokens), chat, done.stopped)
+        rollout.cut[rollout.turns - 1], ids = _cut(observation, min(room, max_tokens), chat, done.stopped)
         if not ids:
             return True  # the row is full: the episode ends out of budget
     rollout.observed(ids)
@@ -125,16 +149,23 @@ def _advance(
     return False
 
 
-def _cut(observation: str, limit: int, chat: ChatTokens, stopped: bool) -> list[int]:
-    """The ids of the longest run of whole lines that fits, with a note; empty when not even the note does."""
+def _cut(observation: str, limit: int, chat: ChatTokens, stopped: bool) -> tuple[str, list[int]]:
+    """The longest run of whole lines that fits with a note, and its ids; empty when not even the note does.
+
+    The line that asks for the final answer stays.
+    """
     lines = observation.split("\n")
+    end = [CUT_NOTE]
+    if lines[-1] == final_answer():
+        end.append(lines.pop())
     low, high = 0, len(lines)
-    best: list[int] = []
+    best: tuple[str, list[int]] = ("", [])
     while low <= high:
         middle = (low + high) // 2
-        ids = chat.observation("\n".join(lines[:middle]) + CUT_NOTE, stopped=stopped)
+        text = "\n".join(lines[:middle] + end)
+        ids = chat.observation(text, stopped=stopped)
         if len(ids) <= limit:
-            best, low = ids, middle + 1
+            best, low = (text, ids), middle + 1
         else:
             high = middle - 1
     return best

@@ -40,6 +40,8 @@ def restrict(logprobs: torch.Tensor, samplings: list[Sampling]) -> torch.Tensor:
 def inverse_cdf(weights: torch.Tensor, uniforms: list[float]) -> torch.Tensor:
     """The token (B,) that each uniform number falls on; weights (B, V) >= 0 need not sum to 1."""
     cumulative = weights.cumsum(dim=-1)
-    target = torch.tensor(uniforms, device=weights.device, dtype=weights.dtype)[:, None] * cumulative[:, -1:]
-    # right=True: a draw of 0 never falls on a token of weight 0
-    return torch.searchsorted(cumulative, target, right=True).clamp(max=weights.shape[1] - 1)[:, 0]
+    total = cumulative[:, -1:].contiguous()
+    target = torch.tensor(uniforms, device=weights.device, dtype=weights.dtype)[:, None] * total
+    # right=True: a draw of 0 never falls on a token of weight 0; nor does one that rounding lifts to the total
+    last = torch.searchsorted(cumulative, total)
+    return torch.minimum(torch.searchsorted(cumulative, target, right=True), last)[:, 0]

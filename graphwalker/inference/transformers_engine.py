@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from graphwalker.inference.attention import grouped
 from graphwalker.inference.cache import RaggedCache
 from graphwalker.inference.engine import Completion, Sampling
 from graphwalker.inference.sampling import draw
 
-PREFILL_TOKENS = 4096  # per forward pass, padding included: bounds the activations of a prefill
+PREFILL_TOKENS = 4096  # per forward pass, padding included: bounds the activations
+SMALL_PREFILL_TOKENS = 1024  # below this, padding costs less than another pass
+WAITING_SHARE = 8  # rows with new text are read once they are one in so many of the rows at work
 
 
 @dataclass(slots=True)
@@ -32,7 +35,7 @@ class TransformersEngine:
 
     ``model`` may be on any device, in any floating-point type. ``capacity`` rows are open at a time.
     ``stop_ids`` end a turn (default: the tokenizer's end-of-sequence token). Raises ``ValueError`` for a
-    model whose layers the ragged cache does not know.
+    model whose layers the ragged cache does not know, or whose logits are not its output head's alone.
     """
 
     def __init__(
@@ -46,8 +49,10 @@ class TransformersEngine:
     ):
         self.model, self.tokenizer, self.capacity = model, tokenizer, capacity
         config = model.config.get_text_config()
-        limit = getattr(config, "max_position_embeddings", None) or 2**31
-        self.max_length = min(limit, max_length or limit)
+        _check_head(config)
+        # within one window, sliding attention (Mistral) is full attention
+        limits = [max_length, *(getattr(config, name, None) for name in ("max_position_embeddings", "sliding_window"))]
+        self.max_length = min((limit for limit in limits if limit), default=2**31)
         self.stop_ids = frozenset(stop_ids or [tokenizer.eos_token_id])
         self.cache = RaggedCache(config, capacity)
         self.mask_by_kind = bool(getattr(config, "layer_types", None))
@@ -78,50 +83,57 @@ class TransformersEngine:
 
     @torch.inference_mode()
     def step(self) -> list[Completion]:
-        """Advance every decoding row by one token: rows with new text in groups, then all others at once."""
-        decoding = [i for i, row in enumerate(self.rows) if row.decoding]
-        chunks = [i for i in decoding if len(self.rows[i].pending) > 1]
-        single = [i for i in decoding if len(self.rows[i].pending) == 1]
-        finished = [done for group in self._groups(chunks) for done in self._forward(group)]
-        if single:
-            finished += self._forward(None if len(single) == len(self.rows) else single)
+        """Advance the rows: by one token, and those with new text through it once enough of them wait.
+
+        A pass over a few new tokens costs as much as one over many, so rows with new text wait for others;
+        meanwhile they stand in the decoding pass as idle rows, which keeps it a pass over views.
+        """
+        waiting = [i for i, row in enumerate(self.rows) if row.decoding and len(row.pending) > 1]
+        finished = []
+        if len(waiting) * WAITING_SHARE >= sum(row.decoding for row in self.rows):
+            finished = [done for group in self._groups(waiting) for done in self._forward(group)]
+        if any(row.decoding and len(row.pending) == 1 for row in self.rows):
+            finished += self._forward(None)
         return finished
 
-    def _groups(self, chunks: list[int]) -> list[list[int]]:
-        """Rows to prefill together: of like lengths, so that little is padding."""
+    def _groups(self, waiting: list[int]) -> list[list[int]]:
+        """Rows to read together: of like lengths where there are many tokens, so that little is padding."""
         groups: list[list[int]] = []
-        for i in sorted(chunks, key=lambda i: len(self.rows[i].pending)):
+        for i in sorted(waiting, key=lambda i: len(self.rows[i].pending)):
             size = len(self.rows[i].pending)
             shortest = len(self.rows[groups[-1][0]].pending) if groups else 0
-            if groups and size <= 1.5 * shortest + 16 and size * (len(groups[-1]) + 1) <= PREFILL_TOKENS:
+            padded = size * (len(groups[-1]) + 1) if groups else 0
+            if groups and padded <= (PREFILL_TOKENS if size <= 1.5 * shortest else SMALL_PREFILL_TOKENS):
                 groups[-1].append(i)
             else:
                 groups.append([i])
         return groups
 
     def _forward(self, index: list[int] | None) -> list[Completion]:
+        """Read the pending tokens of the rows ``index``; ``None``: one token of every row that has just one."""
         rows = self.rows if index is None else [self.rows[i] for i in index]
-        new = [len(row.pending) for row in rows]
+        busy = [row.decoding and (index is not None or len(row.pending) == 1) for row in rows]
+        new = [len(row.pending) if at_work else 0 for row, at_work in zip(rows, busy, strict=True)]
         width, device = max(new), self.model.device
-        padded = [row.pending + [0] * (width - len(row.pending)) for row in rows]
+        padded = [row.pending[:n] + [0] * (width - n) for row, n in zip(rows, new, strict=True)]
         positions, mask = self.cache.begin(index, new, device)
-        hidden = self.model.get_decoder()(
-            input_ids=torch.tensor(padded, device=device),  # (B, T)
-            attention_mask={kind: mask if kind == "full_attention" else None for kind in self.cache.kinds}
-            if self.mask_by_kind
-            else mask,
-            position_ids=positions,
-            past_key_values=self.cache,
-            use_cache=True,
-        ).last_hidden_state  # (B, T, C)
+        by_kind = {kind: mask if kind == "full_attention" else None for kind in self.cache.kinds}
+        with grouped(self.model):
+            hidden = self.model.get_decoder()(
+                input_ids=torch.tensor(padded, device=device),  # (B, T)
+                attention_mask=by_kind if self.mask_by_kind else mask,
+                position_ids=positions,
+                past_key_values=self.cache,
+                use_cache=True,
+            ).last_hidden_state  # (B, T, C)
         last = torch.tensor(new, device=device) - 1
         # the output head runs on one position a row only
         logits = self.model.get_output_embeddings()(hidden[torch.arange(len(rows), device=device), last])  # (B, V)
-        uniforms = [0.0 if row.sampling.greedy else row.random.random() for row in rows]
+        drawing = [at_work and not row.sampling.greedy for row, at_work in zip(rows, busy, strict=True)]
+        uniforms = [row.random.random() if draws else 0.0 for row, draws in zip(rows, drawing, strict=True)]
         tokens, logprobs = draw(logits, [row.sampling for row in rows], uniforms)
-        return [
-            done for row, *drawn in zip(rows, tokens, logprobs, strict=True) if (done := self._take(row, *drawn))
-        ]
+        drawn = zip(rows, busy, tokens, logprobs, strict=True)
+        return [done for row, at_work, *token in drawn if at_work and (done := self._take(row, *token))]
 
     def _take(self, row: _Row, token: int, logprob: float) -> Completion | None:
         """Append a drawn token to its row; the turn, if that ended it."""
@@ -134,3 +146,10 @@ class TransformersEngine:
             return None
         row.decoding = False
         return Completion(row.key, row.ids, row.logprobs, stopped)
+
+
+def _check_head(config) -> None:
+    """Some families rescale their logits in ``forward``, which a pass on one position a row leaves out."""
+    for name in ("final_logit_softcapping", "logit_scale", "logits_scaling"):
+        if getattr(config, name, None) not in (None, 1, 1.0):
+            raise ValueError(f"models with {name} are not supported")

@@ -3,7 +3,7 @@
 import json
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -44,6 +44,8 @@ class MemoryStore:
             raise UserError(f"{self.path} is damaged ({error}): build it again") from error
         # Scalars come out of a memoryview several times faster than out of an array.
         self._at = {key: memoryview(value) for key, value in self._array.items()}
+        self._step_ptr, self._step, self._step_shown = (self._at[key] for key in ("step_ptr", "step", "step_shown"))
+        self._step_beg, self._fact = self._at["step_beg"], self._at["fact"]
         self._predicates: list[str] = kinds["predicates"]
         self._predicate = {text: i for i, text in enumerate(self._predicates)}
         self._steps = [Step(".".join(parts), inverse, tuple(parts)) for parts, inverse in kinds["steps"]]
@@ -112,10 +114,11 @@ class MemoryStore:
         at = bisect_left(hashes, wanted)
         while at < len(hashes) and hashes[at] == wanted:
             entity = self._at[f"{index}_term"][at]
-            if any((fold(own) if ignore_case else own) == key for own in self._names_of(entity)):
-                found.append(entity)
+            best = self._name_of(entity)
+            if best == name or any((fold(own) if ignore_case else own) == key for own in self._names_of(entity)):
+                found.append(self._text(entity))
             at += 1
-        return sorted(map(self._text, found), key=lambda node: (-len(self.types(node)), node))
+        return sorted(found, key=lambda node: (-len(self.types(node)), node)) if len(found) > 1 else found
 
     def names(self, nodes: Sequence[str]) -> list[str | None]:
         return list(map(self._label, nodes))
@@ -145,12 +148,13 @@ class MemoryStore:
         i = self._find(node)
         if i < 0:
             return []
-        ptr, step, shown = self._at["step_ptr"], self._at["step"], self._at["step_shown"]
-        return [self._steps[step[k]] for k in range(ptr[i], ptr[i + 1]) if shown[k]]
+        lo, hi = self._step_ptr[i], self._step_ptr[i + 1]
+        steps = self._steps
+        return [steps[code] for code, shown in zip(self._step[lo:hi], self._step_shown[lo:hi], strict=True) if shown]
 
     def expand(self, node: str, relations: Sequence[str], limit: int) -> list[Expansion]:
         i = self._find(node)
-        return [self._expand_one(i, node, relation, limit) for relation in relations]
+        return [self._expand_one(i, node, relation, max(0, limit)) for relation in relations]
 
     def close(self) -> None:
         self._at, self._array = {}, {}
@@ -221,18 +225,24 @@ class MemoryStore:
 
     def _expand_one(self, i: int, node: str, relation: str, limit: int) -> Expansion:
         """The triples of one relation, out then in, each sorted by the other end's name and id, names once."""
+        out, back = self._ways(i, relation)
         text, total = self._text, 0
         triples: list[Triple] = []
-        out, back = self._ways(i, relation)
-        for inverse, ways in ((False, out), (True, back)):
-            total += sum(hi - lo for _, lo, hi in ways)
-            rest = max(0, limit - len(triples))
-            rows = [(far, name) for name, lo, hi in ways for far in self._at["fact"][lo : min(hi, lo + rest)].tolist()]
-            if len(ways) > 1:
-                rows.sort()
-            for far, name in rows[:rest]:
-                triples.append(Triple(text(far), name, node) if inverse else Triple(node, name, text(far)))
+        for name, far, count in self._merged(out, limit):
+            total += count
+            triples += [Triple(node, name, text(j)) for j in far]
+        for name, far, count in self._merged(back, limit - len(triples)):
+            total += count
+            triples += [Triple(text(j), name, node) for j in far]
         return Expansion(relation, tuple(triples), total)
+
+    def _merged(self, ways: list[tuple[str, int, int]], limit: int) -> Iterable[tuple[str, list[int], int]]:
+        """(printed name, at most `limit` other ends in order, how many there are) for ways of one direction."""
+        if len(ways) < 2:
+            return [(name, self._fact[lo : min(hi, lo + limit)].tolist(), hi - lo) for name, lo, hi in ways]
+        rows = sorted((j, name) for name, lo, hi in ways for j in self._fact[lo : min(hi, lo + limit)].tolist())
+        total = sum(hi - lo for _, lo, hi in ways)
+        return [("", [], total), *((name, [j], 0) for j, name in rows[:limit])]
 
     def _ways(self, i: int, relation: str) -> tuple[list[tuple[str, int, int]], list[tuple[str, int, int]]]:
         """The (printed name, range of facts) that a relation stands for, out of a term and into it.
@@ -243,14 +253,14 @@ class MemoryStore:
         back: list[tuple[str, int, int]] = []
         if i < 0:
             return out, back
-        ptr, step, beg, shown = (self._at[key] for key in ("step_ptr", "step", "step_beg", "step_shown"))
-        lo, hi = ptr[i], ptr[i + 1]
+        step, beg = self._step, self._step_beg
+        lo, hi = self._step_ptr[i], self._step_ptr[i + 1]
         for code in self._forward.get(relation, ()):
             k = bisect_left(step, code, lo, hi)
             if k < hi and step[k] == code:
                 out.append((self._steps[code].relation, beg[k], beg[k + 1]))
         for code in self._backward.get(relation, ()):
             k = bisect_left(step, code, lo, hi)
-            if k < hi and step[k] == code and (shown[k] or not out):
+            if k < hi and step[k] == code and (self._step_shown[k] or not out):
                 back.append((relation, beg[k], beg[k + 1]))
         return out, back

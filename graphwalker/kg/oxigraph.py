@@ -53,16 +53,13 @@ def write_oxigraph(table: TripleTable, folder: Path, *, progress: bool = False) 
     )
     terms = [_to_ox(term, table.schema) for term in table.terms]
     predicates = [_to_ox(term, table.schema) for term in table.predicates]
-    try:
-        store = ox.Store(folder / _DATABASE)
-        rows = tqdm(table.rows.tolist(), desc="loading", unit=" triples", unit_scale=True, disable=not progress)
-        store.bulk_extend(ox.Quad(terms[s], predicates[p], terms[o]) for s, p, o in rows)
-        store.bulk_extend(_index_quads(table, names, mediators, terms))
-        store.flush()
-        store.optimize()
-        del store
-    except OSError as error:
-        raise UserError(f"cannot write {folder.parent}: {error}") from error
+    store = ox.Store(folder / _DATABASE)
+    rows = tqdm(table.rows.tolist(), desc="loading", unit=" triples", unit_scale=True, disable=not progress)
+    store.bulk_extend(ox.Quad(terms[s], predicates[p], terms[o]) for s, p, o in rows)
+    store.bulk_extend(_index_quads(table, names, mediators, terms))
+    store.flush()
+    store.optimize()
+    del store  # closes it, before the folder gets its name
     entities = sum(text[0] != '"' for text in table.terms)
     return {
         "triples": len(table.rows),

@@ -8,8 +8,8 @@ class TinyConfig:
     """The built-in models: where they are made, and the size of the tiny ones."""
 
     model_cache: str = field(default="data/models", metadata={"help": "Folder where built-in models are made."})
-    tiny_width: int = field(default=192, metadata={"help": "Hidden size."})
-    tiny_head: int = field(default=32, metadata={"help": "Size of one attention head."})
+    tiny_width: int = field(default=128, metadata={"help": "Hidden size."})
+    tiny_heads: int = field(default=4, metadata={"help": "Query heads of an attention layer, each of size 64."})
     tiny_layers: int = field(default=4, metadata={"help": "Number of layers."})
     tiny_vocabulary: int = field(default=2048, metadata={"help": "Number of tokens."})
 

@@ -61,12 +61,16 @@ def stages(config: CurriculumConfig) -> Iterator[Stage]:
     """
     model, names = config.model_name_or_path, set()
     for number, given in enumerate(config.stages, 1):
+        if not isinstance(given, dict):
+            raise UserError(f"stage {number}: expected a mapping with a name and a recipe, got {given!r}")
         own = dict(given)
         name, recipe, evaluate = own.pop("name", None), own.pop("recipe", None), own.pop("evaluate", True)
         if not name or name in names or "-" in name:
             raise UserError(f"stage {number}: needs a name of its own without a hyphen, got {name!r}")
         if recipe not in RECIPES:
             raise UserError(f"stage {name}: unknown recipe {recipe!r}; one of {', '.join(RECIPES)}")
+        if "output_dir" in {**config.common, **own}:
+            raise UserError(f"stage {name}: output_dir is not yours to set; stages are saved below {config.run}")
         names.add(name)
         folder = Path(config.run) / "stages" / f"{number}-{name}"
         values = {"seed": config.seed, "model_name_or_path": model, "output_dir": str(folder)}
@@ -74,17 +78,30 @@ def stages(config: CurriculumConfig) -> Iterator[Stage]:
         model = str(folder)
 
 
-def claim(config: CurriculumConfig, *others: Any) -> None:
-    """Write the run's ``config.yaml``, or check that the run was begun with the same; raises ``UserError`` if not."""
-    values = asdict(config) | {key: value for other in others for key, value in asdict(other).items()}
-    text = yaml.safe_dump(values, sort_keys=True, allow_unicode=True)
+def check_unchanged(config: CurriculumConfig, *others: Any) -> None:
+    """Raise ``UserError`` if the run's folder was begun with another config, naming the keys that differ."""
     path = Path(config.run) / "config.yaml"
-    if path.is_file():
-        if path.read_text(encoding="utf-8") != text:
-            raise UserError(f"{path}: this run was begun with another config; choose another `run`, or remove the folder")
+    if not path.is_file():
         return
-    with atomic_write(path) as handle:
-        handle.write(text)
+    before, after = yaml.safe_load(path.read_text(encoding="utf-8")), yaml.safe_load(_dump(config, *others))
+    changed = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
+    if changed:
+        raise UserError(
+            f"{path}: this run was begun with another config ({', '.join(changed)} changed); "
+            "choose another `run`, or remove the folder"
+        )
+
+
+def claim(config: CurriculumConfig, *others: Any) -> None:
+    """Write the run's ``config.yaml``; raises ``UserError`` if the folder is another config's."""
+    check_unchanged(config, *others)
+    with atomic_write(Path(config.run) / "config.yaml") as handle:
+        handle.write(_dump(config, *others))
+
+
+def _dump(*configs: Any) -> str:
+    values = {key: value for config in configs for key, value in asdict(config).items()}
+    return yaml.safe_dump(values, sort_keys=True, allow_unicode=True)
 
 
 def launch(stage: Stage, recipes: Path, launch_args: Sequence[str]) -> None:
@@ -93,8 +110,17 @@ def launch(stage: Stage, recipes: Path, launch_args: Sequence[str]) -> None:
     with atomic_write(config) as handle:
         yaml.safe_dump(dict(stage.config), handle, sort_keys=False, allow_unicode=True)
     script = str(recipes / f"{stage.recipe}.py")
-    command = [sys.executable, "-m", "accelerate.commands.launch", *launch_args, script, "--config", str(config)]
-    print(f"Stage {stage.name}: accelerate launch {' '.join(command[3:])}", flush=True)
+    command = [
+        sys.executable,
+        "-m",
+        "accelerate.commands.launch",
+        "--quiet",
+        *launch_args,
+        script,
+        "--config",
+        str(config),
+    ]
+    print(f"Stage {stage.name}: accelerate launch {' '.join(command[4:])}", flush=True)
     status = subprocess.run(command, check=False).returncode
     if status != 0:
         raise UserError(f"stage {stage.name} failed (exit status {status}); see its output above")

@@ -6,9 +6,12 @@ harness that evaluates them (``inference.rollout``); scoring, advantages, loss, 
 resuming stay TRL's (GraphWalker, section 2.3: RL stage).
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
+from torch.utils.data import Sampler
 from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
 
@@ -18,6 +21,8 @@ from graphwalker.inference.evaluate import episode_seed
 from graphwalker.inference.rollout import Rollout, Start, run_episodes
 from graphwalker.inference.transformers_engine import TransformersEngine
 from graphwalker.protocol import chat
+
+SUMMED_LOSSES = ("cispo", "dapo", "vespo")  # divided by the tokens of the whole generation batch
 
 
 @dataclass
@@ -31,6 +36,24 @@ class RolloutConfig:
     max_episode_tokens: int = field(
         default=4096, metadata={"help": "Tokens an episode may take, prompt and observations included."}
     )
+
+
+class _ShuffledByEpoch(Sampler):
+    """TRL's sampler, shuffled by the number of the epoch and not by what was shuffled before.
+
+    So a run that is resumed in a later epoch meets its questions in the order that it would have had.
+    """
+
+    def __init__(self, sampler: Any, epoch: Callable[[], int]):
+        self.sampler, self.epoch = sampler, epoch
+
+    def __iter__(self) -> Iterator[int]:
+        if self.sampler.shuffle:
+            self.sampler.generator.manual_seed(self.sampler.seed + self.epoch())
+        return iter(self.sampler)
+
+    def __len__(self) -> int:
+        return len(self.sampler)
 
 
 class EpisodeGRPOTrainer(GRPOTrainer):
@@ -48,12 +71,15 @@ class EpisodeGRPOTrainer(GRPOTrainer):
         self.rollout = rollout
         self.chat_tokens = ChatTokens(self.processing_class)
 
+    def _get_train_sampler(self, dataset=None):
+        return _ShuffledByEpoch(super()._get_train_sampler(dataset), lambda: int(self.state.epoch or 0))
+
     def _generate(self, prompts: list):
         """TRL's hook: from prompts to token ids and masks, in the order of the prompts."""
         mode = "train" if self.model.training else "eval"
         rollouts = self._run(prompts)
         self._log_rollouts(mode, rollouts)
-        completions = [chat.turn_messages(r.env.trajectory()) for r in rollouts]
+        completions = [chat.turn_messages(r.trajectory()) for r in rollouts]
         return (
             [r.prompt_ids for r in rollouts],
             [r.ids for r in rollouts],
@@ -67,7 +93,9 @@ class EpisodeGRPOTrainer(GRPOTrainer):
 
     def _run(self, prompts: list) -> list[Rollout]:
         mode = "train" if self.model.training else "eval"
-        name = f"{mode}:{self.state.global_step}:{self._step}:{self.accelerator.process_index}"
+        # a run that was resumed counts its micro-steps from 0 again, so only their place in the step may matter
+        micro = self._step % self.args.gradient_accumulation_steps
+        name = f"{mode}:{self.state.global_step}:{micro}:{self.accelerator.process_index}"
         starts = [
             Start(i, environment.episode, self.chat_tokens.prompt(prompt), episode_seed(self.args.seed, name, i))
             for i, (prompt, environment) in enumerate(zip(prompts, self.environments, strict=True))
@@ -92,14 +120,14 @@ class EpisodeGRPOTrainer(GRPOTrainer):
                 capacity=min(self.rollout.rollout_rows, len(starts)),
                 max_length=self.rollout.max_episode_tokens,
             )
-            rollouts = sorted(run_episodes(starts, engine, sampling), key=lambda r: r.key)
+            by_key = {rollout.key: rollout for rollout in run_episodes(starts, engine, sampling)}
             model.train(was_training)
-        return rollouts
+        return [by_key[start.key] for start in starts]
 
     def _log_rollouts(self, mode: str, rollouts: list[Rollout]) -> None:
         """Log what TRL's own generation logs, and how the episodes went, over all processes."""
         device = self.accelerator.device
-        trajectories = [r.env.trajectory() for r in rollouts]
+        trajectories = [r.trajectory() for r in rollouts]
         columns = {
             "completions/mean_length": [sum(r.mask) for r in rollouts],
             "episode/tokens": [len(r.prompt_ids) + len(r.ids) for r in rollouts],
@@ -115,14 +143,34 @@ class EpisodeGRPOTrainer(GRPOTrainer):
                 self.state.num_input_tokens_seen += int(gathered.sum().item())
         self._metrics[mode]["num_tokens"] = [self.state.num_input_tokens_seen]
 
+    def _compute_loss(self, model, inputs):
+        """As TRL's, without computing rows that cannot move the policy.
+
+        A row of a group whose rewards are all equal has advantage 0; where nothing but the advantage makes a
+        gradient (no KL, no entropy bonus) and the loss is a sum over a fixed count of tokens, leaving such a row
+        out changes the logged entropy alone. One row stays, so that every process does a backward pass.
+        """
+        only_advantages = self.beta == 0 and not self._entropy_bonus_enabled and not self.aux_loss_enabled
+        if self.model.training and only_advantages and self.loss_type in SUMMED_LOSSES:
+            rows = inputs["advantages"].shape[0]
+            keep = inputs["advantages"].ne(0)
+            keep[0] |= ~keep.any()
+            inputs = {
+                key: value[keep] if isinstance(value, torch.Tensor) and value.shape[:1] == (rows,) else value
+                for key, value in inputs.items()
+            }
+        return super()._compute_loss(model, inputs)
+
     def _get_per_token_logps_and_entropies(self, model, input_ids, attention_mask, logits_to_keep, *args, **kwargs):
         """As TRL's, without computing the columns that are padding in every row.
 
         Episodes differ much in length, and all are padded to the longest of the generation batch.
         """
         used = attention_mask.any(dim=0).nonzero()
-        first, last = int(used[0]), int(used[-1]) + 1
-        right = input_ids.shape[1] - last
+        width = input_ids.shape[1]
+        # at least one column of the completions, in case all of them are masked
+        first, last = int(used[0]), max(int(used[-1]) + 1, width - logits_to_keep + 1)
+        right = width - last
         kept = min(logits_to_keep - right, last - first)
         logps, entropies, aux_loss = super()._get_per_token_logps_and_entropies(
             model, input_ids[:, first:last], attention_mask[:, first:last], kept, *args, **kwargs

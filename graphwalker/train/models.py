@@ -19,17 +19,30 @@ TINY = {"tiny": "lfm2", "tiny-qwen2": "qwen2"}
 
 
 def prepare_model(
-    name: str, size: TinyConfig, conversations: Callable[[], Iterable[list[dict]]], *, seed: int = 0
+    name: str,
+    size: TinyConfig | None = None,
+    conversations: Callable[[], Iterable[list[dict]]] | None = None,
+    *,
+    source: str = "",
+    seed: int = 0,
 ) -> str:
     """The folder or hub id to load for a model's name; makes the built-in ones below ``size.model_cache`` once.
 
-    ``conversations`` gives the messages on which a tiny model's tokenizer is trained. A built-in model
-    made with other settings than those asked for is made again. Raises ``UserError`` for a folder that
-    holds no model or no tokenizer.
+    ``conversations`` gives the messages on which a tiny model's tokenizer is trained, and ``source`` tells
+    them from others (a hash of their file, say). A built-in model made from other settings or texts than
+    those asked for is made again. Raises ``UserError`` for a folder that holds no model or no tokenizer, and
+    for a tiny model where there are no texts to make it from.
     """
+    size = size or TinyConfig()
     if name in TINY:
-        settings = {**asdict(size), "seed": seed}
-        return _once(Path(size.model_cache) / name, settings, lambda out: _make_tiny(name, out, conversations(), settings))
+        if conversations is None:
+            raise UserError(
+                f"the model {name} is untrained: train it first with recipes/sft.py and name its output here"
+            )
+        settings = {**asdict(size), "seed": seed, "source": source}
+        return _once(
+            Path(size.model_cache) / name, settings, lambda out: _make_tiny(name, out, conversations(), settings)
+        )
     if name == "smollm2":
         return _once(Path(size.model_cache) / name, {}, smollm2.export)
     if Path(name).is_dir():
@@ -57,7 +70,7 @@ def _make_tiny(name: str, out: Path, conversations: Iterable[list[dict]], settin
         TINY[name],
         width=settings["tiny_width"],
         layers=settings["tiny_layers"],
-        head=settings["tiny_head"],
+        heads=settings["tiny_heads"],
         seed=settings["seed"],
     )
     model.save_pretrained(out)

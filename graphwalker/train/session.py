@@ -1,81 +1,150 @@
 """What every training recipe does around its trainer: parse, train, resume, save."""
 
 import difflib
+import errno
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
+import yaml
 from transformers import set_seed
+from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import get_last_checkpoint
 from trl import TrlParser
 
 from graphwalker.errors import UserError
 
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-def parse(dataclasses: Sequence[type], default_config: str | Path, args: Sequence[str] | None = None) -> tuple[Any, ...]:
+
+def parse(
+    dataclasses: Sequence[type], default_config: str | Path, args: Sequence[str] | None = None, **defaults: Any
+) -> tuple[Any, ...]:
     """Parse ``--config FILE`` and ``--field value`` into the dataclasses (TRL's and our own).
 
-    With no ``--config`` the recipe's ``default_config`` is read, so that a bare launch runs. Without an
-    accelerator the run uses the CPU in float32 unless told otherwise (bfloat16 is emulated, and many
-    times slower, on most CPUs). Raises ``UserError`` for an unknown key, naming the nearest known one.
+    With no ``--config`` the recipe's ``default_config`` is read, so that a bare launch runs. ``defaults``
+    replace the dataclasses' own. Without an accelerator the run uses the CPU in float32 unless told
+    otherwise (bfloat16 is emulated, and many times slower, on most CPUs). Raises ``UserError`` for an
+    unknown key, naming the nearest known one, and for a value that a dataclass refuses.
     """
-    args = list(sys.argv[1:] if args is None else args)
+    args = [part for arg in (sys.argv[1:] if args is None else args) for part in _split_config(arg)]
     if "--config" not in args and not any(flag in args for flag in ("-h", "--help")):
         args = ["--config", str(default_config), *args]
-    parser = TrlParser(list(dataclasses))
+    parser = TrlParser(list(dataclasses), allow_abbrev=False)
     if not torch.accelerator.is_available():
-        parser.set_defaults(use_cpu=True, bf16=False)
+        defaults = {"use_cpu": True, "bf16": False, **defaults}
+    known = {action.dest for action in parser._actions}
+    parser.set_defaults(**{key: value for key, value in defaults.items() if key in known})
+    parser.error = _refuse
     if "--config" in args:
-        _check_keys(parser, Path(args[args.index("--config") + 1]))
-    values = parser.parse_args_and_config(args)
+        config = Path(_value(args, "--config"))
+        check_keys(config, _read_config(config), known)
+    check_keys("command line", (arg[2:].split("=")[0] for arg in args if arg.startswith("--")), _flags(parser))
+    try:
+        values = parser.parse_args_and_config(args)
+    except ValueError as error:
+        raise UserError(" ".join(str(error).split())) from error
     for value in values:
         if hasattr(value, "seed") and hasattr(value, "output_dir"):
             set_seed(value.seed)
     return values
 
 
-def _check_keys(parser: TrlParser, config: Path) -> None:
-    import yaml
+def check_keys(where: str | Path, keys: Iterable[Any], known: Iterable[str]) -> None:
+    """Raise ``UserError`` for the first key that is not known, naming the nearest one that is."""
+    known = set(known)
+    for key in keys:
+        if key not in known and key != "env":  # TrlParser sets the environment variables below `env`
+            near = difflib.get_close_matches(str(key), sorted(known), n=1)
+            raise UserError(f"{where}: unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
-    if not config.is_file():
-        raise UserError(f"{config}: no such config file")
+
+def _split_config(arg: str) -> list[str]:
+    return arg.split("=", 1) if arg.startswith("--config=") else [arg]
+
+
+def _value(args: list[str], flag: str) -> str:
+    place = args.index(flag) + 1
+    return args[place] if place < len(args) else _refuse(f"argument {flag}: expected one argument")
+
+
+def _flags(parser: TrlParser) -> set[str]:
+    return {"config", *(flag.lstrip("-") for flag in parser._option_string_actions)}
+
+
+def _refuse(message: str) -> NoReturn:
+    raise UserError(message)
+
+
+def _read_config(config: Path) -> dict[str, Any]:
     try:
         values = yaml.safe_load(config.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{config}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{config}: not UTF-8 ({error.reason})") from error
     except yaml.YAMLError as error:
-        raise UserError(f"{config}: not valid YAML: {error}") from error
+        mark = getattr(error, "problem_mark", None)
+        where = f"{config}:{mark.line + 1}" if mark else str(config)
+        raise UserError(f"{where}: not valid YAML: {getattr(error, 'problem', None) or error}") from error
     if not isinstance(values, dict):
         raise UserError(f"{config}: expected a mapping of field names to values")
-    known = {action.dest for action in parser._actions}
-    for key in values:
-        if key not in known and key != "env":
-            near = difflib.get_close_matches(key, known, n=1)
-            raise UserError(f"{config}: unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    return values
 
 
 def train_and_save(trainer: Any) -> None:
     """Train (from the last checkpoint in the output folder, if there is one), then save model, state and metrics.
 
-    A run that was interrupted goes on where its last checkpoint stands; one that was finished ends at once.
+    A run that was interrupted goes on where its last whole checkpoint stands; one that was finished ends at once.
     """
-    out = trainer.args.output_dir
+    out = Path(trainer.args.output_dir)
+    with trainer.args.main_process_first(desc="looking for checkpoints"):
+        if trainer.is_world_process_zero():
+            drop_torn_checkpoints(out)
     checkpoint = trainer.args.resume_from_checkpoint
-    if checkpoint is None and Path(out).is_dir():
-        checkpoint = get_last_checkpoint(out)
+    if checkpoint is None and out.is_dir():
+        checkpoint = get_last_checkpoint(str(out))
     if checkpoint:
         trainer.accelerator.print(f"Going on from {checkpoint}")
-    result = trainer.train(resume_from_checkpoint=checkpoint)
-    trainer.save_model(out)
+    try:
+        result = trainer.train(resume_from_checkpoint=checkpoint)
+        _save_model(trainer, out)
+    except BaseException:
+        if trainer.is_world_process_zero():
+            drop_torn_checkpoints(out)
+        raise
     trainer.log_metrics("train", result.metrics)
-    trainer.save_metrics("train", result.metrics)
     trainer.save_state()
+    trainer.save_metrics("train", result.metrics)  # last: its file says that the run is finished
     trainer.accelerator.print(f"Saved to {out}")
     trainer.accelerator.end_training()
 
 
-def run(main) -> None:
-    """Call a recipe's ``main``; a ``UserError`` ends the program with its message alone and exit status 2."""
+def drop_torn_checkpoints(out: Path) -> None:
+    """Remove what a run left that died while it was saving; the trainer's state is the last file it writes."""
+    shutil.rmtree(out / ".saving", ignore_errors=True)
+    for folder in out.glob("checkpoint-[0-9]*"):
+        if not (folder / TRAINER_STATE_NAME).is_file():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _save_model(trainer: Any, out: Path) -> None:
+    """Save beside the place first, so that a full disk leaves no half model there; ``config.json`` goes last."""
+    trainer.save_model(str(out / ".saving"))
+    trainer.accelerator.wait_for_everyone()
+    if trainer.is_world_process_zero():
+        files = sorted((out / ".saving").iterdir(), key=lambda file: file.name == "config.json")
+        for file in files:
+            file.replace(out / file.name)
+        (out / ".saving").rmdir()
+    trainer.accelerator.wait_for_everyone()
+
+
+def run(main: Callable[[], None]) -> None:
+    """Call a recipe's ``main``; bad input or a full disk ends the program with one line and exit status 2 or 1."""
     try:
         main()
     except UserError as error:
@@ -84,3 +153,16 @@ def run(main) -> None:
     except KeyboardInterrupt:
         print("interrupted; run the same command to go on from the last checkpoint", file=sys.stderr)
         sys.exit(130)
+    except Exception as error:
+        if not is_disk_full(error):
+            raise
+        print(f"error: the disk is full: {' '.join(str(error).split())[:200]}", file=sys.stderr)
+        sys.exit(1)
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether a write failed for want of room; torch and safetensors say so in errors of their own."""
+    if isinstance(error, OSError) and error.errno in DISK_FULL:
+        return True
+    words = (*(f"os error {number}" for number in DISK_FULL), "No space left on device", "PytorchStreamWriter failed")
+    return any(word in str(error) for word in words)

@@ -1,8 +1,10 @@
 """Trajectories as the conversations that TRL's ``SFTTrainer`` reads."""
 
+import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from datasets import Dataset
 
@@ -24,6 +26,47 @@ def read_trajectories(path: str | Path, limit: int | None = None) -> list[Trajec
     if not found:
         raise UserError(f"{path}: no trajectories in this file")
     return found
+
+
+def file_hash(path: str | Path) -> str:
+    """A hash of a file's content; raises ``UserError`` when it cannot be read."""
+    try:
+        with open(path, "rb") as handle:
+            return hashlib.file_digest(handle, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+
+
+def check_packing(training: Any, model_config: Any) -> None:
+    """Raise ``UserError`` where an ``SFTConfig`` would pack episodes that the model cannot keep apart.
+
+    Attention keeps packed episodes apart by their positions. Convolutions and recurrent layers carry
+    state from one episode into the next, and the ``wrapped`` strategy cuts episodes anywhere.
+    """
+    if not (training.packing or training.padding_free):
+        return
+    if training.packing and training.packing_strategy == "wrapped":
+        raise UserError("packing_strategy: wrapped cuts episodes in two and lets them see each other; use bfd")
+    kinds = set(getattr(model_config.get_text_config(), "layer_types", None) or ())
+    leaking = sorted(kind for kind in kinds if "attention" not in kind or "linear" in kind)
+    if leaking:
+        raise UserError(
+            f"packing: a {model_config.model_type} model cannot keep packed episodes apart (layers of type "
+            f"{', '.join(leaking)} read across them); set packing: false and train_sampling_strategy: group_by_length"
+        )
+
+
+def report_cut(trainer: Any) -> None:
+    """Say how many episodes ``max_length`` cuts, for their last turns are not trained."""
+    limit = trainer.args.max_length
+    column = "seq_lengths" if trainer.args.packing else "input_ids"
+    rows = trainer.train_dataset[column] if limit else []
+    lengths = [n for row in rows for n in row] if trainer.args.packing else [len(row) for row in rows]
+    full = sum(length >= limit for length in lengths)
+    if full:
+        trainer.accelerator.print(
+            f"warning: {full} of {len(lengths)} episodes fill max_length ({limit} tokens): what is over is not trained"
+        )
 
 
 def prompts(questions: Iterable[Question], prompt: Prompt) -> Dataset:

@@ -1,10 +1,10 @@
 """The tiny models: a few million parameters and a byte-level BPE tokenizer, made from nothing.
 
 What a small model must learn here is to copy names it has never seen: from the question into a query,
-from an observation into the answer. Two choices make that come early. The short convolutions of LFM2
-give each token its predecessor, so copying heads form sooner than in a plain transformer. And the
-tokenizer never lets a name's first letters swallow the space or quote before them, so that a name is
-the same tokens wherever it stands.
+from an observation into the answer. Three choices make that come early. The short convolutions of LFM2
+give each token its predecessor, which is half of a copying head; the other half is set at the start
+(``copying_init``). And the tokenizer never lets a name's first letters swallow the space or quote before
+them, so that a name is the same tokens wherever it stands.
 """
 
 import re
@@ -12,6 +12,8 @@ from collections.abc import Iterable
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModelForCausalLM, Lfm2Config, PreTrainedTokenizerFast, Qwen2Config, set_seed
+
+from graphwalker.train.copying_init import start_with_copying_heads
 
 PAD, START, END = "<|pad|>", "<|im_start|>", "<|im_end|>"
 TAGS = tuple(f"<{slash}{tag}>" for tag in ("think", "kg-query", "information", "answer") for slash in ("", "/"))
@@ -67,12 +69,14 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int = 2048, model_max_leng
     )
 
 
-def make_model(tokenizer, architecture: str = "lfm2", *, width: int = 256, layers: int = 4, head: int = 64, seed: int = 0):
+def make_model(
+    tokenizer, architecture: str = "lfm2", *, width: int = 128, layers: int = 4, heads: int = 4, seed: int = 0
+):
     """A randomly initialised model for ``tokenizer``: ``lfm2`` (convolution and attention in turn) or ``qwen2``.
 
-    ``width`` is the hidden size, ``head`` that of one attention head; embeddings are tied.
+    ``width`` is the hidden size. Attention has ``heads`` query heads of 64, whatever the width (a head
+    must tell thousands of tokens apart), and half as many key-value heads. Embeddings are tied.
     """
-    heads = max(1, width // head)
     shared = {
         "vocab_size": len(tokenizer),
         "hidden_size": width,
@@ -80,6 +84,7 @@ def make_model(tokenizer, architecture: str = "lfm2", *, width: int = 256, layer
         "num_hidden_layers": layers,
         "num_attention_heads": heads,
         "num_key_value_heads": max(1, heads // 2),
+        "head_dim": 64,
         "max_position_embeddings": tokenizer.model_max_length,
         "tie_word_embeddings": True,
         "pad_token_id": tokenizer.pad_token_id,
@@ -88,11 +93,13 @@ def make_model(tokenizer, architecture: str = "lfm2", *, width: int = 256, layer
     }
     if architecture == "lfm2":
         kinds = ["conv" if i % 2 == 0 else "full_attention" for i in range(layers)]
-        config = Lfm2Config(**shared, layer_types=kinds, conv_L_cache=3, block_auto_adjust_ff_dim=False)
+        config = Lfm2Config(**shared, layer_types=kinds, conv_L_cache=3, conv_bias=True, block_auto_adjust_ff_dim=False)
     elif architecture == "qwen2":
         config = Qwen2Config(**shared)
     else:
         raise ValueError(f"unknown architecture {architecture!r}; lfm2 or qwen2")
     set_seed(seed)
-    return AutoModelForCausalLM.from_config(config)
-
+    model = AutoModelForCausalLM.from_config(config)
+    if architecture == "lfm2":
+        start_with_copying_heads(model)
+    return model

@@ -159,29 +159,36 @@ def by_dict(store: KGStore, episodes: list[Episode]) -> Callable[[], Iterator[st
 
 
 class Timing(NamedTuple):
-    seconds: float  # of a whole run, the best of the rounds: others are slower by what else the machine did
-    middle: float  # seconds of a step, the median of a round's steps, the best of the rounds
+    """The best of the rounds: the others are slower by what else the machine did."""
+
+    seconds: float  # of a whole run
+    middle: float  # of a step, the median of a run's steps
     texts: list[str]
 
 
-def timed(run: Callable[[], Iterator[str]], rounds: int, *, warm: bool) -> Timing:
-    """Time every step of a run, `rounds` times, after one that warms the pages unless that would take minutes."""
-    texts: list[str] = list(run()) if warm else []
-    totals, middles = [], []
+def timed(runs: dict[str, Callable[[], Iterator[str]]], rounds: int) -> dict[str, Timing]:
+    """Time every step, in turns, so that what else the machine does falls on all runs alike."""
+    taken: dict[str, list[Timing]] = {name: [] for name in runs}
     for _ in range(rounds):
-        steps, texts = [], []
-        iterator = run()
-        while True:
-            start = time.perf_counter()
-            text = next(iterator, None)
-            seconds = time.perf_counter() - start
-            if text is None:
-                break
-            steps.append(seconds)
-            texts.append(text)
-        totals.append(sum(steps))
-        middles.append(statistics.median(steps))
-    return Timing(min(totals), min(middles), texts)
+        for name, run in runs.items():
+            taken[name].append(_one_round(run()))
+    return {
+        name: Timing(min(t.seconds for t in rounds), min(t.middle for t in rounds), rounds[0].texts)
+        for name, rounds in taken.items()
+    }
+
+
+def _one_round(steps: Iterator[str]) -> Timing:
+    seconds: list[float] = []
+    texts: list[str] = []
+    while True:
+        start = time.perf_counter()
+        text = next(steps, None)
+        end = time.perf_counter()
+        if text is None:
+            return Timing(sum(seconds), statistics.median(seconds), texts)
+        seconds.append(end - start)
+        texts.append(text)
 
 
 def probe(kg: Path, episodes: list[Episode], folder: Path) -> dict[str, float]:
@@ -208,11 +215,8 @@ def measure(data: Path, work: Path, *, questions: int, rounds: int, seed: int) -
     asked = list(webqsp.read_questions(data / "webqsp" / "WebQSP.train.json", Counts(), store=memory))
     episodes = record(memory, random.Random(seed).sample(asked, min(questions, len(asked))), seed)
     steps = sum(len(episode.calls) for episode in episodes)
-    timings = {
-        "memory": timed(by_store(memory, episodes), rounds, warm=True),
-        "dict": timed(by_dict(memory, episodes), rounds, warm=True),
-        "oxigraph": timed(by_store(oxigraph, episodes), 1, warm=False),
-    }
+    timings = timed({"memory": by_store(memory, episodes), "dict": by_dict(memory, episodes)}, rounds)
+    timings |= timed({"oxigraph": by_store(oxigraph, episodes)}, 1)  # a round takes it a minute
     different = {
         name: sum(one != other for one, other in zip(timing.texts, timings["memory"].texts, strict=True))
         for name, timing in timings.items()
@@ -239,7 +243,7 @@ def main() -> int:
         "--work", type=Path, default=Path("runs/bench/kg"), help="where the two stores are built and kept"
     )
     parser.add_argument("--questions", type=int, default=60, help="walks (SPARQL takes minutes for a few hundred)")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     data = os.environ.get("GRAPHWALKER_DATA")

@@ -5,7 +5,6 @@ import gzip
 import json
 import os
 
-import numpy as np
 import pytest
 
 from graphwalker.cli import main
@@ -132,10 +131,11 @@ def test_a_full_disk_leaves_the_old_kg_and_nothing_else(tmp_path, monkeypatch, s
     def full(*_args, **_kwargs):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(np, "save", full)
-    monkeypatch.setattr("graphwalker.kg.oxigraph.np.arange", full)
-    with pytest.raises(UserError, match="cannot write .*No space left"):
-        build_from_triples(TRIPLES, kg, extra={"n": 2}, store=store)
+    with monkeypatch.context() as patched:
+        patched.setattr("graphwalker.kg.layout.np.ascontiguousarray", full)
+        patched.setattr("graphwalker.kg.oxigraph.ox.Quad", full)
+        with pytest.raises(UserError, match="cannot write .*No space left"):
+            build_from_triples(TRIPLES, kg, extra={"n": 2}, store=store)
     assert left_behind(tmp_path) == ["kg"] and is_built(kg, {"n": 1}) and len(open_kg(kg)) == 2
 
 

@@ -54,7 +54,7 @@ def answers(store):
 
 
 quick = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-thorough = settings(quick, max_examples=150)
+thorough = settings(quick, max_examples=100)
 graphs = st.lists(triple, min_size=1, max_size=25)
 
 

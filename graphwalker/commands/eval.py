@@ -1,0 +1,121 @@
+"""``graphwalker eval MODEL QUESTIONS``: an agent over questions, scored."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+SETTINGS_FILE = "config.yaml"  # where the report looks for a run's settings
+
+
+def add_parser(subparsers: "argparse._SubParsersAction") -> None:
+    parser = subparsers.add_parser(
+        "eval",
+        help="run an agent over questions and score it",
+        description="Runs a model over questions on a knowledge graph, greedily unless --temperature is given, and "
+        "writes trajectories.jsonl and metrics.json. Interrupted, the same command goes on where it stopped.",
+    )
+    parser.add_argument("model", help="a model's folder, a hub id, or smollm2")
+    parser.add_argument("questions", type=Path, help="JSONL of questions")
+    parser.add_argument("--kg", required=True, help="the folder of a built knowledge graph")
+    parser.add_argument("--out", type=Path, required=True, help="the folder to write")
+    parser.add_argument("--prompt", default="graphwalker", help="graphwalker, compact, or a .jinja file")
+    parser.add_argument("--max-turns", type=_count, default=10, help="turns an episode may take (default: 10)")
+    parser.add_argument(
+        "--any-relation", action="store_true", help="do not refuse relations that were not shown before"
+    )
+    parser.add_argument("--temperature", type=_temperature, default=0.0, help="0 is greedy (default)")
+    parser.add_argument("--samples", type=_count, default=1, help="episodes a question; more than 1 need a temperature")
+    parser.add_argument("--rows", type=_count, default=64, help="episodes decoded at a time (default: 64)")
+    parser.add_argument("--turn-tokens", type=_count, default=512, help="tokens a turn may take (default: 512)")
+    parser.add_argument(
+        "--episode-tokens", type=_count, default=4096, help="tokens an episode may take, the prompt included (4096)"
+    )
+    parser.add_argument("--backend", choices=("auto", "transformers", "vllm"), default="auto", help="what decodes")
+    parser.add_argument("--max-questions", type=_count, help="only the first so many")
+    parser.add_argument("--seed", type=_seed, default=0, help="seed of sampling and of the bootstrap (default: 0)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from envs.factory import EnvConfig, env_factory
+    from graphwalker.errors import UserError
+    from graphwalker.files import read_jsonl
+    from graphwalker.types import Question
+
+    if args.samples > 1 and not args.temperature:
+        raise UserError("--samples above 1 needs a --temperature: greedy episodes are all the same")
+    settings = {key: str(value) if isinstance(value, Path) else value for key, value in vars(args).items()}
+    settings = {key: value for key, value in settings.items() if key not in ("run", "command", "out", "rows")}
+    if _is_finished(args.out, settings):
+        print(f"{args.out} is finished; remove it to run it again")
+    else:
+        questions = list(read_jsonl(args.questions, Question))[: args.max_questions]
+        env = EnvConfig(args.kg, args.prompt, max_turns=args.max_turns, strict_relations=not args.any_relation)
+        _evaluate(args, questions, env_factory(env), settings)
+    return _print_metrics(args.out)
+
+
+def _is_finished(out: Path, settings: dict[str, Any]) -> bool:
+    """Whether this very evaluation is done; raises ``UserError`` when the folder holds another one."""
+    import yaml
+
+    from graphwalker.errors import UserError
+
+    if not (out / SETTINGS_FILE).is_file():
+        return False
+    before = yaml.safe_load((out / SETTINGS_FILE).read_text(encoding="utf-8"))
+    changed = sorted(key for key in {*before, *settings} if before.get(key) != settings.get(key))
+    if changed:
+        raise UserError(f"{out} holds another evaluation ({', '.join(changed)} changed): choose another --out")
+    return (out / "metrics.json").is_file()
+
+
+def _evaluate(args: argparse.Namespace, questions: list, make_env: Any, settings: dict[str, Any]) -> None:
+    import yaml
+
+    from graphwalker.files import atomic_write
+    from graphwalker.inference.engine import Sampling
+    from graphwalker.inference.evaluate import evaluate
+    from graphwalker.inference.load import load_engine
+    from graphwalker.train.models import prepare_model
+
+    engine = load_engine(
+        prepare_model(args.model), backend=args.backend, capacity=args.rows, max_length=args.episode_tokens
+    )
+    with atomic_write(args.out / SETTINGS_FILE) as handle:
+        yaml.safe_dump(settings, handle, allow_unicode=True)
+    sampling = Sampling(args.temperature, max_new_tokens=args.turn_tokens)
+    evaluate(questions, make_env, engine, sampling, args.out, samples=args.samples, seed=args.seed, progress=args.model)
+
+
+def _print_metrics(out: Path) -> int:
+    import json
+
+    from graphwalker.report.stages import with_interval
+
+    metrics = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+    overall = metrics["overall"]
+    print(f"{overall['questions']} questions, {overall['episodes']} episodes; value [95% interval]")
+    for name, interval in overall["metrics"].items():
+        print(f"{name:<24}{with_interval(interval)}")
+    for structure, group in metrics["by_structure"].items():
+        print(f"em_set, {structure:<16}{with_interval(group['metrics']['em_set'])}")
+    print(f"Written to {out}; read the episodes with: graphwalker report {out}")
+    return 0
+
+
+def _count(text: str) -> int:
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if int(text) < 0:
+        raise argparse.ArgumentTypeError("must not be negative")
+    return int(text)
+
+
+def _temperature(text: str) -> float:
+    if not 0 <= float(text) < float("inf"):
+        raise argparse.ArgumentTypeError("must be 0 or above")
+    return float(text)

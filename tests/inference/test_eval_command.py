@@ -1,0 +1,79 @@
+"""`graphwalker eval` from the command line, with an untrained model."""
+
+import json
+import shutil
+
+import pytest
+
+from graphwalker.cli import main
+from graphwalker.files import read_jsonl, write_jsonl
+from graphwalker.train import tiny
+from graphwalker.types import Trajectory
+
+
+@pytest.fixture(scope="module")
+def inputs(toy_tokenizer, toy_tasks, toy_kg, tmp_path_factory):
+    """A folder with `model`, `questions.jsonl` and the KG."""
+    folder = tmp_path_factory.mktemp("eval")
+    tiny.make_model(toy_tokenizer, "lfm2", width=32, layers=2, heads=2).save_pretrained(folder / "model")
+    toy_tokenizer.save_pretrained(folder / "model")
+    write_jsonl(folder / "questions.jsonl", [question for question, _ in toy_tasks])
+    shutil.copytree(toy_kg, folder / "kg")
+    return folder
+
+
+@pytest.fixture
+def run(inputs, tmp_path, capsys):
+    def call(*options, model="model", questions="questions.jsonl", kg="kg"):
+        short = ("--prompt", "compact", "--turn-tokens", "8", "--episode-tokens", "400")
+        status = main(
+            ["eval", str(inputs / model), str(inputs / questions), "--kg", str(inputs / kg)]
+            + ["--out", str(tmp_path / "out"), *short, *options]
+        )
+        return status, *capsys.readouterr()
+
+    return call
+
+
+def test_greedy_and_again(run, tmp_path):
+    status, out, _ = run()
+    assert status == 0 and "4 questions, 4 episodes" in out and "em_set" in out and "[0.000, 0.000]" in out
+    assert json.loads((tmp_path / "out" / "metrics.json").read_text())["overall"]["questions"] == 4
+    before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    status, again, _ = run()
+    assert status == 0 and "is finished" in again
+    assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+    status, _, error = run("--seed", "3")
+    assert status == 2 and "another evaluation (seed changed)" in error
+
+
+def test_sampled(run, tmp_path):
+    status, out, _ = run("--samples", "2", "--temperature", "1", "--max-questions", "3", "--rows", "4")
+    assert status == 0 and "3 questions, 6 episodes" in out
+    trajectories = list(read_jsonl(tmp_path / "out" / "trajectories.jsonl", Trajectory))
+    assert [t.sample for t in trajectories] == [0, 1] * 3
+    assert trajectories[0].turns[0].text != trajectories[1].turns[0].text
+
+
+@pytest.mark.parametrize(
+    ("options", "changed", "named"),
+    [
+        ((), {"kg": "no-kg"}, "no-kg"),
+        ((), {"questions": "none.jsonl"}, "none.jsonl: no such file"),
+        ((), {"questions": "wrong.jsonl"}, "wrong.jsonl:2: unknown field 'texxt'"),
+        ((), {"model": "no-model"}, "no-model: no such model folder"),
+        ((), {"model": "no-tokenizer"}, "no tokenizer here"),
+        (("--samples", "4"), {}, "needs a --temperature"),
+        (("--prompt", "no.jinja"), {}, "no.jinja"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(run, inputs, tmp_path, options, changed, named):
+    good = (inputs / "questions.jsonl").read_text().splitlines()[0]
+    (inputs / "wrong.jsonl").write_text(good + "\n" + good.replace('"text"', '"texxt"') + "\n")
+    shutil.copytree(inputs / "model", inputs / "no-tokenizer", dirs_exist_ok=True)
+    for file in (inputs / "no-tokenizer").glob("tokenizer*"):
+        file.unlink()
+    status, _, error = run(*options, **changed)
+    said = [line for line in error.splitlines() if line.startswith("graphwalker: error:")]
+    assert status == 2 and len(said) == 1 and named in said[0]
+    assert not (tmp_path / "out").exists()

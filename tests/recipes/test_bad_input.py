@@ -1,0 +1,76 @@
+"""Whatever is wrong with what a recipe is given, it says so in one line, ends with 2 and writes nothing."""
+
+import shutil
+
+import pytest
+
+
+def _files(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+CASES = [
+    ("sft", {"lerning_rate": 1}, "sft.yaml: unknown key 'lerning_rate'; did you mean 'learning_rate'?"),
+    ("sft", {"max_steps": "many"}, "invalid int value: 'many'"),
+    ("sft", {"trajectories": "none.jsonl"}, "none.jsonl: no such file"),
+    ("sft", {"trajectories": "wrong.jsonl"}, "wrong.jsonl:2: unknown field 'texxt' in a Question"),
+    ("sft", {"model_name_or_path": "./no-model"}, "./no-model: no such model folder"),
+    ("sft", {"model_name_or_path": "no-tokenizer"}, "no-tokenizer: no tokenizer here"),
+    ("sft", {"prompt": "no.jinja"}, "no.jinja"),
+    ("grpo", {"kg": "no-kg", "model_name_or_path": "model"}, "no-kg"),
+    ("grpo", {"kg": "half-built", "model_name_or_path": "model"}, "half-built"),
+    ("grpo", {"questions": "wrong.jsonl", "model_name_or_path": "model"}, "wrong.jsonl:1: unknown field"),
+    ("grpo", {"rewards": ["exact"]}, "unknown reward 'exact'"),
+    ("grpo", {"model_name_or_path": "tiny"}, "untrained: train it first"),
+    ("grpo", {"num_generations": 3, "model_name_or_path": "model"}, "generation"),
+    ("curriculum", {"sed": 1}, "unknown key 'sed'; did you mean 'seed'?"),
+    ("curriculum", {"stages": [{"name": "a", "recipe": "dpo"}]}, "unknown recipe 'dpo'"),
+    ("curriculum", {"common": {"kgg": "kg"}}, "stage synth: unknown key 'kgg'"),
+    ("curriculum", {"eval_questions": {"dev": "none.jsonl"}}, "none.jsonl: no such file"),
+    ("curriculum", {"eval_questions": {"a-b": "questions.jsonl"}}, "no hyphen, got 'a-b'"),
+    ("curriculum", {"kg": "no-kg"}, "no-kg"),
+]
+
+
+@pytest.mark.parametrize(("recipe", "changes", "said"), CASES, ids=lambda value: str(value)[:40])
+def test_one_line_and_no_output(recipe, changes, said, request, workspace, run_here, toy_tokenizer):
+    from graphwalker.train import tiny
+
+    for name in ("model", "no-tokenizer"):
+        tiny.make_model(toy_tokenizer, width=32, layers=2, heads=1).save_pretrained(workspace / name)
+    toy_tokenizer.save_pretrained(workspace / "model")
+    shutil.copytree(workspace / "kg", workspace / "half-built")
+    (workspace / "half-built" / "meta.json").unlink()
+    lines = (workspace / "trajectories.jsonl").read_text().splitlines()
+    (workspace / "wrong.jsonl").write_text(lines[0] + "\n" + lines[1].replace('"text"', '"texxt"', 1) + "\n")
+    config = workspace.config(f"{recipe}.yaml", {**request.getfixturevalue(recipe), **changes})
+    before = _files(workspace.folder)
+    status, error = run_here(recipe, "--config", config)
+    assert status == 2
+    assert [line for line in error.splitlines() if line.startswith("error: ") and said in line], error
+    assert "Traceback" not in error
+    new = [name for name in _files(workspace.folder) if name not in before]
+    assert not [name for name in new if not name.startswith("models")], new  # the tiny model's cache is whole
+
+
+def test_the_tail_of_a_curriculum_is_checked_before_its_first_stage(curriculum, workspace, run_here):
+    for changes, said in (
+        ({"lerning_rate": 1}, "stage rl: unknown key 'lerning_rate'"),
+        ({"questions": "none.jsonl"}, "stage rl: questions: none.jsonl: no such file"),
+        ({"questions": None}, "stage rl: questions"),
+    ):
+        stages = [curriculum["stages"][0], {**curriculum["stages"][1], **changes}]
+        config = workspace.config("c.yaml", {**curriculum, "stages": stages})
+        status, error = run_here("curriculum", "--config", config)
+        assert status == 2 and said in error
+    assert not (workspace / "run").exists()
+
+
+def test_by_hand(workspace, sft):
+    """As typed at a prompt: the exit status, one line, no traceback."""
+    config = workspace.config("sft.yaml", {**sft, "packing": "yes", "max_stps": 3})
+    done = workspace.recipe("sft", "--config", config)
+    assert done.returncode == 2
+    assert "error: sft.yaml: unknown key 'max_stps'; did you mean 'max_steps'?" in done.stderr.splitlines()
+    assert "Traceback" not in done.stderr
+    assert not (workspace / "out").exists()

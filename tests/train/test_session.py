@@ -1,0 +1,114 @@
+"""How a recipe reads its config and ends: one line for every mistake."""
+
+import errno
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from trl import SFTConfig
+
+from graphwalker.errors import UserError
+from graphwalker.train import session
+
+
+@dataclass
+class Own:
+    """A recipe's own settings."""
+
+    needed: str = field(metadata={"help": "Has no default."})
+    count: int = field(default=1, metadata={"help": "A number."})
+
+
+@pytest.fixture
+def parse(tmp_path):
+    def run(text, *args, parts=(Own, SFTConfig), **defaults):
+        (tmp_path / "default.yaml").write_text(text)
+        return session.parse(parts, tmp_path / "default.yaml", args, **defaults)
+
+    return run
+
+
+def test_config_file_command_line_and_defaults(parse, tmp_path):
+    own, training = parse("needed: a\nlearning_rate: 3e-3\n", "--max_steps", "7", assistant_only_loss=True)
+    assert (own.needed, own.count, training.learning_rate, training.max_steps) == ("a", 1, 0.003, 7)
+    assert training.assistant_only_loss
+    assert training.use_cpu == (not torch.accelerator.is_available())
+    (tmp_path / "other.yaml").write_text("needed: b\nassistant_only_loss: false\n")
+    for args in (("--config", str(tmp_path / "other.yaml")), (f"--config={tmp_path / 'other.yaml'}",)):
+        own, training = parse("needed: a\n", *args, assistant_only_loss=True)
+        assert own.needed == "b" and not training.assistant_only_loss
+
+
+def test_only_the_asked_for_parts_come_back(parse):
+    assert parse("needed: a\n", parts=(Own,)) == (Own("a"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "message"),
+    [
+        ("needed: a\nlerning_rate: 1\n", (), r"default.yaml: unknown key 'lerning_rate'; did you mean 'learning_rate'"),
+        ("needed: a\n1: 2\n", (), "default.yaml: unknown key 1"),
+        ("needed: a\n", ("--max_stps", "3"), "command line: unknown key 'max_stps'; did you mean 'max_steps'"),
+        ("needed: a\n", ("--max_step", "3"), "command line: unknown key 'max_step'"),  # no abbreviations
+        ("needed: a\nmax_steps: many\n", (), "argument --max_steps.*invalid int value: 'many'"),
+        ("count: 2\n", (), "arguments are required: --needed"),
+        ("needed: [a\n", (), "default.yaml:2: not valid YAML"),
+        ("- needed\n", (), "default.yaml: expected a mapping"),
+        ("needed: a\n", ("--config", "none.yaml"), "none.yaml: No such file"),
+        ("needed: a\n", ("--config",), "--config: expected one argument"),
+        ("needed: a\nsave_strategy: sometimes\n", (), "sometimes"),
+    ],
+)
+def test_mistakes_are_one_line(parse, text, args, message):
+    with pytest.raises(UserError, match=message) as caught:
+        parse(text, *args)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_seed_is_set(parse):
+    parse("needed: a\nseed: 5\n")
+    first = torch.rand(3)
+    parse("needed: a\nseed: 5\n")
+    assert torch.equal(first, torch.rand(3))
+
+
+def _raises(error: BaseException) -> int:
+    def main():
+        raise error
+
+    with pytest.raises(SystemExit) as caught:
+        session.run(main)
+    return caught.value.code
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (UserError("x: wrong"), 2, "error: x: wrong\n"),
+        (KeyboardInterrupt(), 130, "interrupted; run the same command to go on from the last checkpoint\n"),
+        (OSError(errno.ENOSPC, "No space left on device"), 1, "error: the disk is full: [Errno 28] No space"),
+        (RuntimeError("[enforce fail] . PytorchStreamWriter failed writing file data/0"), 1, "error: the disk is full"),
+    ],
+)
+def test_endings(error, status, said, capsys):
+    assert _raises(error) == status
+    assert capsys.readouterr().err.startswith(said)
+
+
+def test_a_bug_is_not_hidden():
+    def main():
+        raise ValueError("a bug")
+
+    with pytest.raises(ValueError, match="a bug"):
+        session.run(main)
+
+
+def test_torn_checkpoints_go_and_whole_ones_stay(tmp_path):
+    for name, whole in (("checkpoint-10", True), ("checkpoint-20", False), ("checkpoint-notes", False)):
+        (tmp_path / name).mkdir()
+        if whole:
+            (tmp_path / name / "trainer_state.json").touch()
+    (tmp_path / ".saving").mkdir()
+    session.drop_torn_checkpoints(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-10", "checkpoint-notes"}
+    session.drop_torn_checkpoints(tmp_path / "not there yet")

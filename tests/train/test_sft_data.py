@@ -1,0 +1,49 @@
+"""Data sets for the trainers, and their mistakes."""
+
+import json
+
+import pytest
+
+from envs.trl_adapter import adapter_factory
+from graphwalker.errors import FileFormatError, UserError
+from graphwalker.files import write_jsonl
+from graphwalker.protocol.prompts import Prompt
+from graphwalker.train import sft_data
+
+
+def test_trajectories(tmp_path, toy_trajectories):
+    write_jsonl(tmp_path / "t.jsonl", toy_trajectories)
+    assert sft_data.read_trajectories(tmp_path / "t.jsonl") == toy_trajectories
+    assert sft_data.read_trajectories(tmp_path / "t.jsonl", 2) == toy_trajectories[:2]
+
+
+def test_mistakes_in_files(tmp_path, toy_trajectories):
+    (tmp_path / "empty.jsonl").touch()
+    with pytest.raises(UserError, match="empty.jsonl: no trajectories"):
+        sft_data.read_trajectories(tmp_path / "empty.jsonl")
+    with pytest.raises(UserError, match="none.jsonl: no such file"):
+        sft_data.read_trajectories(tmp_path / "none.jsonl")
+    record = toy_trajectories[0].to_json()
+    write_jsonl(tmp_path / "wrong.jsonl", [record, {**record, "anwser": []}])
+    with pytest.raises(FileFormatError, match="wrong.jsonl:2: unknown field 'anwser'"):
+        sft_data.read_trajectories(tmp_path / "wrong.jsonl")
+
+
+def test_a_grpo_row_resets_the_environment_to_its_own_question(toy_tasks, toy_env):
+    questions = [question for question, _ in toy_tasks]
+    environment = adapter_factory(toy_env)()
+    for row, question in zip(sft_data.prompts(questions, Prompt("compact")), questions, strict=True):
+        environment.reset(**row)
+        assert environment.episode.trajectory().question == question
+        assert row["prompt"][0]["content"] == environment.episode.prompt.text(question)
+        assert json.loads(row["question"])["id"] == question.id
+    with pytest.raises(UserError, match="no questions"):
+        sft_data.prompts([], Prompt("compact"))
+
+
+def test_file_hash(tmp_path):
+    (tmp_path / "a").write_text("x")
+    (tmp_path / "b").write_text("y")
+    assert sft_data.file_hash(tmp_path / "a") != sft_data.file_hash(tmp_path / "b")
+    with pytest.raises(UserError, match="No such file"):
+        sft_data.file_hash(tmp_path / "c")
