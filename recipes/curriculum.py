@@ -56,6 +56,7 @@ def read_splits(settings: EvaluationConfig) -> dict[str, list[Question]]:
     for split in settings.eval_questions:
         if "-" in split:
             raise UserError(f"eval_questions: the name of a split holds no hyphen, got {split!r}")
+    session.check_keys("eval_sampled_splits", settings.eval_sampled_splits or (), settings.eval_questions)
     return {
         split: list(read_jsonl(path, Question))[: settings.eval_max_questions]
         for split, path in settings.eval_questions.items()
@@ -77,6 +78,8 @@ def evaluate_stage(
     engine = None
     for split, questions in splits.items():
         for decoding, (sampling, samples) in decodings.items():
+            if decoding == "sampled" and split not in (settings.eval_sampled_splits or splits):
+                continue
             out = Path(config.run) / "eval" / f"{stage.name}-{split}-{decoding}"
             if (out / "metrics.json").is_file():
                 continue

@@ -14,6 +14,9 @@ class EvaluationConfig:
     eval_samples: int = field(
         default=8, metadata={"help": "Sampled episodes a question, beside one greedy; 0 for none."}
     )
+    eval_sampled_splits: list[str] | None = field(
+        default=None, metadata={"help": "Splits that are sampled as well as decoded greedily (default: all)."}
+    )
     eval_temperature: float = field(default=1.0, metadata={"help": "Temperature of the sampled episodes."})
     eval_rows: int = field(default=64, metadata={"help": "Episodes decoded at a time."})
     eval_turn_tokens: int = field(default=512, metadata={"help": "Tokens a turn may take."})
