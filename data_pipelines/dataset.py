@@ -246,6 +246,9 @@ def prepare_demo_data(
     n_synth: int = 6_000,
     n_roll: int = 2_000,
     n_train: int = 2_000,
+    n_dev: int = 200,
+    n_test_entity: int = 320,
+    n_test_path: int = 120,
     recovery: float = 0.5,
     top_k: int = 20,
     min_population: int = 0,
@@ -257,7 +260,7 @@ def prepare_demo_data(
     """
     out = Path(out)
     kg = build_demo_kg(out / "kg", min_population=min_population, progress=progress)
-    sizes = Sizes(n_synth, n_roll, n_train)
+    sizes = Sizes(n_synth, n_roll, n_train, n_dev, n_test_entity, n_test_path)
     settings = {
         "recipe": RECIPE,
         "phrases": hashlib.sha256(built_in_text().encode()).hexdigest()[:16],

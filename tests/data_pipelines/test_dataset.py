@@ -90,7 +90,8 @@ def test_the_seed_decides_everything(demo_store, tmp_path):
     sizes = Sizes(graphsynth=12, graphroll=8, train=4, dev=4, test_entity=4, test_path=3)
     runs = {}
     for name, seed in (("one", 0), ("two", 0), ("three", 1)):
-        synthesise(demo_store, tmp_path / name, dataset="demo", sizes=sizes, seed=seed, progress=False)
+        options = {"structures": ("2-hop", "2i"), "sizes": sizes, "seed": seed, "progress": False}
+        synthesise(demo_store, tmp_path / name, dataset="demo", **options)
         runs[name] = {part: (tmp_path / name / f"{part}.jsonl").read_bytes() for part in PARTS}
     assert runs["one"] == runs["two"]
     assert all(runs["one"][part] != runs["three"][part] for part in PARTS)
@@ -103,15 +104,16 @@ def test_a_graph_without_walks_is_an_error_and_leaves_nothing(toy_store, tmp_pat
 
 
 def test_prepared_data_is_reused_with_the_same_settings_only(tmp_path):
-    settings = {"n_synth": 40, "n_roll": 20, "n_train": 20, "min_population": 1_000_000, "progress": False}
+    sizes = {"n_synth": 8, "n_roll": 4, "n_train": 4, "n_dev": 0, "n_test_entity": 4, "n_test_path": 3}
+    settings = {**sizes, "min_population": 1_000_000, "progress": False}
     first = prepare_demo_data(tmp_path, **settings)
     written = (tmp_path / "stats.json").stat().st_mtime_ns
     assert prepare_demo_data(tmp_path, **settings) == first
     assert (tmp_path / "stats.json").stat().st_mtime_ns == written
     (tmp_path / "dev.jsonl").unlink()
     assert prepare_demo_data(tmp_path, **settings) == first and (tmp_path / "dev.jsonl").is_file()
-    other = prepare_demo_data(tmp_path, **{**settings, "n_synth": 20})
-    assert other["counts"]["graphsynth"]["total"] == 20
+    other = prepare_demo_data(tmp_path, **{**settings, "n_synth": 4})
+    assert other["counts"]["graphsynth"]["total"] == 4
 
 
 @pytest.mark.slow
