@@ -132,9 +132,8 @@ class TransformersEngine:
         drawing = [at_work and not row.sampling.greedy for row, at_work in zip(rows, busy, strict=True)]
         uniforms = [row.random.random() if draws else 0.0 for row, draws in zip(rows, drawing, strict=True)]
         tokens, logprobs = draw(logits, [row.sampling for row in rows], uniforms)
-        taken = [
-            self._take(*drawn) for drawn, at_work in zip(zip(rows, tokens, logprobs), busy, strict=True) if at_work
-        ]
+        drawn = zip(rows, tokens, logprobs, busy, strict=True)
+        taken = [self._take(row, token, logprob) for row, token, logprob, at_work in drawn if at_work]
         return [done for done in taken if done]
 
     def _take(self, row: _Row, token: int, logprob: float) -> Completion | None:
