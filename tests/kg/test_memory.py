@@ -53,23 +53,22 @@ def test_a_kg_without_names_or_visible_facts_opens(tmp_path):
 
 
 PROBE = """
-import json, sys, time
+import json, sys
 import graphwalker.kg.memory
 from graphwalker.kg.open import open_kg
 def resident(): return next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith("VmRSS")) / 1024
-before, start = resident(), time.perf_counter()
+before = resident()
 store = open_kg(sys.argv[1])
-opened = time.perf_counter() - start
 for node in json.loads(sys.argv[2]):
     for found in store.expand(node, [s.relation for s in store.steps(node)], 5):
         store.names([t.tail for t in found.triples])
-print(json.dumps([opened, resident() - before]))
+print(resident() - before)
 """
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_the_freebase_slice_opens_quickly_and_stays_small(data_dir, tmp_path):
+def test_the_freebase_slice_stays_small(data_dir, tmp_path):
     freebase_slice = pytest.importorskip("data_pipelines.importers.freebase_slice")
     triples = list(freebase_slice.triples(freebase_slice.read_slice(data_dir / "fb15k237")))
     kg = build_from_triples(triples, tmp_path / "kg", "freebase")
@@ -77,7 +76,5 @@ def test_the_freebase_slice_opens_quickly_and_stays_small(data_dir, tmp_path):
     out = subprocess.run(
         [sys.executable, "-c", PROBE, str(kg), json.dumps(nodes)], capture_output=True, text=True, check=True
     )
-    opened, resident = json.loads(out.stdout)
-    assert opened < 1.0, "seconds to open"
-    assert resident < 200, "MB above the import"
+    assert float(out.stdout) < 200, "MB above the import"
     assert len(open_kg(kg)) == len(set(triples))
