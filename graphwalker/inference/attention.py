@@ -1,8 +1,9 @@
-"""Attention for decoding with grouped queries, without copying the cache.
+"""Attention for decoding: a mask for every row, and grouped queries without copying the cache.
 
 transformers repeats keys and values for every query head of a group before it attends, which copies the
 whole cache at every step. The heads of a group share their keys, so they can stand as further queries of
-one head instead: same numbers, no copy.
+one head instead: same numbers, no copy. Whatever a model is trained with (flash attention takes no mask
+per row, and the eager one would add ours), it decodes with this.
 """
 
 from collections.abc import Iterator
@@ -29,12 +30,11 @@ def grouped_attention(module, query, key, value, attention_mask, scaling=None, *
 
 @contextmanager
 def grouped(model) -> Iterator[None]:
-    """Let a model that uses torch's attention attend as above inside the block."""
+    """Let a model attend as above inside the block."""
     config = model.config.get_text_config()
     before = config._attn_implementation
-    if before == "sdpa" and config.num_key_value_heads < config.num_attention_heads:
-        AttentionInterface.register(NAME, grouped_attention)
-        config._attn_implementation = NAME
+    AttentionInterface.register(NAME, grouped_attention)
+    config._attn_implementation = NAME
     try:
         yield
     finally:

@@ -61,6 +61,17 @@ def test_ragged_batch_equals_full_passes(random_model, numbers, sampling):
             assert done.stopped == (done.ids[-1] == numbers.eos_token_id)
 
 
+def test_a_model_that_trains_with_another_attention_decodes_the_same(random_model, numbers):
+    texts, before = _texts(5, rows=3, turns=2), random_model.config._attn_implementation
+    expected, _ = _run(TransformersEngine(random_model, numbers, capacity=3), texts, SAMPLED)
+    random_model.set_attn_implementation("eager")
+    try:
+        assert _run(TransformersEngine(random_model, numbers, capacity=3), texts, SAMPLED)[0] == expected
+        assert random_model.config._attn_implementation == "eager"
+    finally:
+        random_model.set_attn_implementation(before)
+
+
 def test_rows_do_not_depend_on_neighbours_nor_on_order(random_model, numbers):
     texts = _texts(2, rows=4, turns=2)
     together, _ = _run(TransformersEngine(random_model, numbers, capacity=3), texts, SAMPLED)
