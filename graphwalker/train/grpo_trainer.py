@@ -148,13 +148,16 @@ class EpisodeGRPOTrainer(GRPOTrainer):
 
         A row of a group whose rewards are all equal has advantage 0; where nothing but the advantage makes a
         gradient (no KL, no entropy bonus) and the loss is a sum over a fixed count of tokens, leaving such a row
-        out changes the logged entropy alone. One row stays, so that every process does a backward pass.
+        out changes the logged entropy and clip ratios alone. Every process keeps as many rows as the one that has
+        most to keep, and at least one: TRL gathers one value a row.
         """
         only_advantages = self.beta == 0 and not self._entropy_bonus_enabled and not self.aux_loss_enabled
-        if self.model.training and only_advantages and self.loss_type in SUMMED_LOSSES:
+        one_by_one = self.loss_type in SUMMED_LOSSES and self.top_entropy_quantile == 1.0
+        if self.model.training and only_advantages and one_by_one:
             rows = inputs["advantages"].shape[0]
-            keep = inputs["advantages"].ne(0)
-            keep[0] |= ~keep.any()
+            moves = inputs["advantages"].ne(0).long()
+            count = max(1, int(self.accelerator.gather(moves.sum()).max()))
+            keep = moves.argsort(descending=True, stable=True)[:count].sort().values
             inputs = {
                 key: value[keep] if isinstance(value, torch.Tensor) and value.shape[:1] == (rows,) else value
                 for key, value in inputs.items()

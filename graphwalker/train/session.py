@@ -2,6 +2,7 @@
 
 import difflib
 import errno
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -36,6 +37,7 @@ def parse(
     parser = TrlParser(list(dataclasses), allow_abbrev=False)
     if not torch.accelerator.is_available():
         defaults = {"use_cpu": True, "bf16": False, **defaults}
+        share_cores()
     known = {action.dest for action in parser._actions}
     parser.set_defaults(**{key: value for key, value in defaults.items() if key in known})
     parser.error = _refuse
@@ -51,6 +53,13 @@ def parse(
         if hasattr(value, "seed") and hasattr(value, "output_dir"):
             set_seed(value.seed)
     return values
+
+
+def share_cores() -> None:
+    """Give this process its share of the cores; `accelerate launch` leaves each process one, however many idle."""
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    torch.set_num_threads(max(1, cores // processes))
 
 
 def check_keys(where: str | Path, keys: Iterable[Any], known: Iterable[str]) -> None:

@@ -31,6 +31,19 @@ def test_sft_then_grpo_by_accelerate(workspace, sft, grpo):
     assert again.returncode == 0 and "Going on from" in again.stdout
 
 
+def test_two_processes(workspace, sft, grpo):
+    """Ranks whose episodes differ in number of turns and in rows to train on stay in step."""
+    made = workspace.recipe("sft", "--config", workspace.config("sft.yaml", {**sft, "max_steps": 1}))
+    assert made.returncode == 0, made.stderr
+    config = workspace.config("grpo.yaml", {**grpo, "max_steps": 3, "max_turn_tokens": 12, "temperature": 1.5})
+    launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
+    done = workspace.run(*launcher, RECIPES / "grpo.py", "--config", config)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Saved to out/grpo") == 1
+    state = json.loads((workspace / "out/grpo/trainer_state.json").read_text())
+    assert state["global_step"] == 3
+
+
 def test_packing(workspace, sft):
     packed = {**sft, "packing": True, "max_length": 400}
     refused = workspace.recipe("sft", "--config", workspace.config("lfm2.yaml", packed))
