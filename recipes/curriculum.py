@@ -17,13 +17,14 @@ from trl import GRPOConfig, ModelConfig, SFTConfig
 from data_pipelines.dataset import prepare_demo_data
 from envs.factory import EnvConfig, env_factory
 from graphwalker.errors import UserError
-from graphwalker.files import read_jsonl
 from graphwalker.inference.configs import EvaluationConfig
 from graphwalker.inference.engine import Sampling
 from graphwalker.inference.evaluate import evaluate
 from graphwalker.inference.load import load_engine
 from graphwalker.report.page import write_report
 from graphwalker.report.stages import format_gains, format_stage_table, stage_gains, stage_table
+from graphwalker.tools.questions import read_questions
+from graphwalker.tools.toolbox import Toolbox
 from graphwalker.train import curriculum, session
 from graphwalker.train.configs import QuestionData, RewardConfig, TinyConfig, TrajectoryData
 from graphwalker.train.curriculum import CurriculumConfig, Stage
@@ -51,14 +52,14 @@ def check(stages: Sequence[Stage]) -> None:
             raise UserError(f"stage {stage.name}: {key}: {stage.config[key]}: no such file")
 
 
-def read_splits(settings: EvaluationConfig) -> dict[str, list[Question]]:
+def read_splits(settings: EvaluationConfig, toolbox: Toolbox) -> dict[str, list[Question]]:
     """The questions to evaluate on, by split."""
     for split in settings.eval_questions:
         if "-" in split:
             raise UserError(f"eval_questions: the name of a split holds no hyphen, got {split!r}")
     session.check_keys("eval_sampled_splits", settings.eval_sampled_splits or (), settings.eval_questions)
     return {
-        split: list(read_jsonl(path, Question))[: settings.eval_max_questions]
+        split: read_questions(path, toolbox, settings.eval_max_questions)
         for split, path in settings.eval_questions.items()
     }
 
@@ -109,8 +110,7 @@ def main() -> None:
     if config.demo_data:
         prepare_demo_data(config.demo_data, seed=config.seed)
     check(stages)
-    splits = read_splits(settings)
-    env_factory(env)  # opens the KG
+    splits = read_splits(settings, env_factory(env)().toolbox)
     curriculum.claim(config, env, settings)
     for stage in stages:
         if not stage.done:

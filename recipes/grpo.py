@@ -20,13 +20,12 @@ from data_pipelines.dataset import prepare_demo_data
 from envs.factory import EnvConfig, env_factory
 from envs.trl_adapter import adapter_factory
 from graphwalker.errors import UserError
-from graphwalker.files import read_jsonl
 from graphwalker.inference import load
+from graphwalker.tools.questions import read_questions
 from graphwalker.train import models, session, sft_data
 from graphwalker.train.configs import QuestionData, RewardConfig
 from graphwalker.train.grpo_trainer import EpisodeGRPOTrainer, RolloutConfig
 from graphwalker.train.trl_rewards import reward_functions
-from graphwalker.types import Question
 
 DEFAULT = Path(__file__).parent / "grpo" / "tiny_demo.yaml"
 SFT_OUT = "runs/sft_tiny_demo"  # where recipes/sft/tiny_demo.yaml saves
@@ -58,8 +57,8 @@ def main() -> None:
         if model_args.model_name_or_path == SFT_OUT:
             make_sft_checkpoint()
         path = models.prepare_model(model_args.model_name_or_path)
-    questions = list(read_jsonl(data.questions, Question))[: data.max_questions]
     make_env = env_factory(env)
+    questions = read_questions(data.questions, make_env().toolbox, data.max_questions)
     tokenizer = load.load_tokenizer(path)
     trainer = EpisodeGRPOTrainer(
         model=load.load_model(path, tokenizer, model_args.dtype or "float32", model_args.attn_implementation),

@@ -38,8 +38,7 @@ def add_parser(subparsers: "argparse._SubParsersAction") -> None:
 def run(args: argparse.Namespace) -> int:
     from envs.factory import EnvConfig, env_factory
     from graphwalker.errors import UserError
-    from graphwalker.files import read_jsonl
-    from graphwalker.types import Question
+    from graphwalker.tools.questions import read_questions
 
     if args.samples > 1 and not args.temperature:
         raise UserError("--samples above 1 needs a --temperature: greedy episodes are all the same")
@@ -48,9 +47,10 @@ def run(args: argparse.Namespace) -> int:
     if _is_finished(args.out, settings):
         print(f"{args.out} is finished; remove it to run it again")
     else:
-        questions = list(read_jsonl(args.questions, Question))[: args.max_questions]
         env = EnvConfig(args.kg, args.prompt, max_turns=args.max_turns, strict_relations=not args.any_relation)
-        _evaluate(args, questions, env_factory(env), settings)
+        make_env = env_factory(env)
+        questions = read_questions(args.questions, make_env().toolbox, args.max_questions)
+        _evaluate(args, questions, make_env, settings)
     return _print_metrics(args.out)
 
 

@@ -20,6 +20,11 @@ CASES = [
     ("grpo", {"kg": "no-kg", "model_name_or_path": "model"}, "no-kg"),
     ("grpo", {"kg": "half-built", "model_name_or_path": "model"}, "half-built"),
     ("grpo", {"questions": "wrong.jsonl", "model_name_or_path": "model"}, "wrong.jsonl:1: unknown field"),
+    (
+        "grpo",
+        {"questions": "elsewhere.jsonl", "model_name_or_path": "model"},
+        "elsewhere.jsonl:1: question toy-1: unknown",
+    ),
     ("grpo", {"rewards": ["exact"]}, "unknown reward 'exact'"),
     ("grpo", {"model_name_or_path": "tiny"}, "untrained: train it first"),
     ("grpo", {"num_generations": 3, "model_name_or_path": "model"}, "generation"),
@@ -28,6 +33,7 @@ CASES = [
     ("curriculum", {"common": {"kgg": "kg"}}, "stage synth: unknown key 'kgg'"),
     ("curriculum", {"eval_questions": {"dev": "none.jsonl"}}, "none.jsonl: no such file"),
     ("curriculum", {"eval_questions": {"a-b": "questions.jsonl"}}, "no hyphen, got 'a-b'"),
+    ("curriculum", {"eval_questions": {"dev": "elsewhere.jsonl"}}, "unknown topic entity 'Atlantis'"),
     ("curriculum", {"kg": "no-kg"}, "no-kg"),
 ]
 
@@ -43,6 +49,9 @@ def test_one_line_and_no_output(recipe, changes, said, request, workspace, run_h
     (workspace / "half-built" / "meta.json").unlink()
     lines = (workspace / "trajectories.jsonl").read_text().splitlines()
     (workspace / "wrong.jsonl").write_text(lines[0] + "\n" + lines[1].replace('"text"', '"texxt"', 1) + "\n")
+    question = (workspace / "questions.jsonl").read_text().splitlines()[0]
+    elsewhere = question.replace('"France"', '"Atlantis"').replace("m.fr", "m.none")
+    (workspace / "elsewhere.jsonl").write_text(elsewhere + "\n")
     config = workspace.config(f"{recipe}.yaml", {**request.getfixturevalue(recipe), **changes})
     before = _files(workspace.folder)
     status, error = run_here(recipe, "--config", config)

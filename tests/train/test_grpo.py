@@ -50,22 +50,6 @@ def test_rewards_and_advantages(make_grpo, use_script, toy_tasks):
     assert log["episode/answered"] == 1 and log["episode/turns"] == 2 and log["episode/outage"] == 0
 
 
-def test_rows_without_advantage_are_not_computed_and_nothing_changes(make_grpo, use_script, monkeypatch):
-    def step():
-        trainer = make_grpo(learning_rate=1e-2)
-        use_script(lambda key: [RIGHT if key == 5 else WRONG])
-        trainer.reward_funcs = [lambda completion_ids, **kwargs: [float(len(ids)) for ids in completion_ids]]
-        scored = _record(trainer, "_get_per_token_logps_and_entropies")
-        trainer.train()
-        return len(scored[0][0]), [p.detach().clone() for p in trainer.model.parameters()]
-
-    rows, weights = step()
-    monkeypatch.setattr("graphwalker.train.grpo_trainer.SUMMED_LOSSES", ())
-    all_rows, all_weights = step()
-    assert (rows, all_rows) == (4, 8)  # one of the two groups has no difference in it
-    assert all(torch.allclose(a, b, atol=1e-7) for a, b in zip(weights, all_weights, strict=True))
-
-
 def test_an_outage_is_not_a_wrong_answer(make_grpo, use_script, monkeypatch):
     trainer = make_grpo()
     outage = Observation("Error: the graph does not answer.", "kg_timeout")

@@ -1,0 +1,56 @@
+"""The engine on vLLM says what the one on transformers says."""
+
+import pytest
+
+from graphwalker.inference.engine import Sampling
+from graphwalker.inference.evaluate import run_questions
+from graphwalker.inference.load import load_engine
+from graphwalker.train import tiny
+
+pytestmark = [pytest.mark.vllm, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def folder(toy_tokenizer, tmp_path_factory):
+    out = tmp_path_factory.mktemp("model")
+    tiny.make_model(toy_tokenizer, "qwen2", width=64, layers=2, heads=2).save_pretrained(out)
+    toy_tokenizer.save_pretrained(out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def engine(folder):
+    return load_engine(str(folder), backend="vllm", capacity=4, max_length=512, dtype="float32")
+
+
+def _trajectories(engine, toy_tasks, toy_env, sampling, samples=1):
+    questions = [question for question, _ in toy_tasks]
+    done = run_questions(questions, toy_env, engine, sampling, samples=samples)
+    return sorted(done, key=lambda t: (t.question.id, t.sample))
+
+
+def test_greedy_episodes_are_those_of_transformers(folder, engine, toy_tasks, toy_env):
+    sampling = Sampling(temperature=0, max_new_tokens=12)
+    other = load_engine(str(folder), backend="transformers", capacity=4, max_length=512, dtype="float32")
+    expected = _trajectories(other, toy_tasks, toy_env, sampling)
+    assert _trajectories(engine, toy_tasks, toy_env, sampling) == expected
+    assert expected[0].turns[0].text and len(expected[0].turns) > 1
+
+
+def test_sampled_episodes_have_streams_of_their_own_and_repeat(engine, toy_tasks, toy_env):
+    sampling = Sampling(temperature=1.0, top_k=50, top_p=0.95, max_new_tokens=12)
+    first = _trajectories(engine, toy_tasks, toy_env, sampling, samples=2)
+    assert first == _trajectories(engine, toy_tasks, toy_env, sampling, samples=2)
+    assert len({t.turns[0].text for t in first}) == len(first)
+
+
+def test_a_row_can_be_released_in_the_middle(engine):
+    engine.add("a", [5, 6, 7], Sampling(max_new_tokens=50), seed=0)
+    engine.add("b", [5, 6, 7], Sampling(max_new_tokens=3), seed=0)
+    engine.release("a")
+    finished = []
+    while not finished:
+        finished = engine.step()
+    assert [done.key for done in finished] == ["b"] and len(finished[0].ids) == 3
+    engine.release("b")
+    assert not engine.rows
