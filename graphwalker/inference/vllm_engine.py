@@ -7,6 +7,8 @@ exactly what was generated before (token in, token out).
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
+import torch
+
 from graphwalker.inference.engine import Completion, Sampling
 
 
@@ -26,7 +28,13 @@ class VLLMEngine:
 
         self.tokenizer, self.capacity, self.max_length = tokenizer, capacity, max_length
         self.engine = LLM(
-            model=path, tokenizer=path, dtype=dtype, max_model_len=max_length, max_num_seqs=capacity
+            model=path,
+            tokenizer=path,
+            dtype=dtype,
+            max_model_len=max_length,
+            max_num_seqs=capacity,
+            # on a CPU this is a share of the machine's memory, which others use too
+            gpu_memory_utilization=0.9 if torch.accelerator.is_available() else 0.4,
         ).llm_engine
         self.rows: dict[Hashable, _Row] = {}
         self.key_of: dict[str, Hashable] = {}  # request id -> row
