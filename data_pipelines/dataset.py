@@ -31,7 +31,7 @@ from graphwalker.kg.store import KGStore
 from graphwalker.tools.toolbox import Toolbox
 from graphwalker.types import Question, Trajectory
 
-RECIPE = 1  # raised when the same settings give other data than before
+RECIPE = 2  # raised when the same settings give other data than before
 DEMO_STRUCTURES = ("1-hop", "2-hop", "3-hop", "2i")
 INVENTORY = 600  # walks per structure from which the relation paths to hold out are chosen
 VAIN = 3  # times the walks wanted, that many in a row may fit no part

@@ -13,6 +13,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from data_pipelines.graphsynth import Driver, Item, batches, why_bad
 from data_pipelines.teachers import Act, Detour, Teacher, explore, follow, oracle_plan
@@ -47,9 +48,9 @@ def graphroll(
     dropped: Counter[str],
 ) -> Iterator[tuple[Item, Trajectory]]:
     """Expert trajectories, in order; a share of `recovery` of the questions gets one mistake each, kinds in turn."""
-    driver, planner = Driver(toolbox, teacher), _Planner(toolbox, seed)
+    driver, mistakes = Driver(toolbox, teacher), Mistakes(toolbox, recovery, seed)
     for batch in batches(items):
-        plans = [planner.plan(item, recovery) for item in batch]
+        plans = [_plan(item, mistakes) for item in batch]
         for item, plan, trajectory in zip(batch, plans, driver.run(batch, plans), strict=True):
             detours = [i for i, act in enumerate(plan) if act.detour]
             kinds = [plan[i].detour for i in detours]
@@ -71,11 +72,31 @@ def _why_not(item: Item, trajectory: Trajectory, detours: Sequence[int], kinds: 
     return ""
 
 
-class _Planner:
-    """Puts mistakes into the oracle's plan, each kind as often as the others where the walk allows it."""
+class Mistake(NamedTuple):
+    """A turn that goes astray, and what is done in its stead."""
 
-    def __init__(self, toolbox: Toolbox, seed: int) -> None:
+    branch: int
+    hop: int
+    turn: int
+    """0 get_relations, 1 get_triples."""
+    acts: list[Act]
+
+
+def _plan(item: Item, mistakes: Mistakes) -> list[Act]:
+    """The oracle's plan, with a mistake in it where one is due."""
+    plan = oracle_plan(item.named)
+    if mistakes.due():
+        made = mistakes.make(item, [(act.branch, act.hop) for act in plan if act.move == "explore"])
+        return _replaced(plan, made) if made else plan
+    return plan
+
+
+class Mistakes:
+    """Makes a mistake in a share of `recovery` of the questions, each kind as often as the others where it can be."""
+
+    def __init__(self, toolbox: Toolbox, recovery: float, seed: int) -> None:
         self._toolbox, self._store, self._rng = toolbox, toolbox.store, random.Random(seed)
+        self._recovery = recovery
         self._made: Counter[str] = Counter()
         self._owed = 0.0  # so that the share comes out exactly, whatever the order
         self._makers: dict[str, Callable[[Item, int, int], Made]] = {
@@ -86,12 +107,14 @@ class _Planner:
             "bad_query": self._bad_query,
         }
 
-    def plan(self, item: Item, recovery: float) -> list[Act]:
-        plan = oracle_plan(item.named)
-        self._owed += recovery
-        if self._owed < 1:
-            return plan
-        places = [(act.branch, act.hop) for act in plan if act.move == "explore"]
+    def due(self) -> bool:
+        """Whether the next question is to have a mistake; asked once a question."""
+        self._owed += self._recovery
+        return self._owed >= 1
+
+    def make(self, item: Item, places: Sequence[tuple[int, int]]) -> Mistake | None:
+        """A mistake at one of the places (branch, hop) of a walk, `None` where there is none to make."""
+        places = list(places)
         self._rng.shuffle(places)
         for kind in sorted(KINDS, key=lambda k: (self._made[k], self._rng.random())):
             for branch, hop in places:
@@ -99,8 +122,8 @@ class _Planner:
                 if made is not None:
                     self._made[kind] += 1
                     self._owed -= 1
-                    return _replaced(plan, branch, hop, *made)
-        return plan
+                    return Mistake(branch, hop, *made)
+        return None
 
     def _wrong_relation(self, item: Item, branch: int, hop: int) -> Made:
         """After get_relations, another of the first relations; what it shows must not be what is looked for."""
@@ -158,10 +181,11 @@ def _try(item: Item, branch: int, hop: int, relation: str, detour: Detour) -> Ac
     return Act("follow", branch, hop, query, detour=detour, wrong=relation)
 
 
-def _replaced(plan: Sequence[Act], branch: int, hop: int, offset: int, acts: list[Act]) -> list[Act]:
-    """The plan with the turn at `offset` of a hop gone astray; `Teacher.recover` supplies what it should have been."""
-    start = next(i for i, act in enumerate(plan) if (act.branch, act.hop, act.move) == (branch, hop, "explore"))
-    return [*plan[: start + offset], *acts, *plan[start + offset + 1 :]]
+def _replaced(plan: Sequence[Act], made: Mistake) -> list[Act]:
+    """The plan with one turn of a hop gone astray; `Teacher.recover` supplies what it should have been."""
+    place = (made.branch, made.hop, "explore")
+    at = made.turn + next(i for i, act in enumerate(plan) if (act.branch, act.hop, act.move) == place)
+    return [*plan[:at], *made.acts, *plan[at + 1 :]]
 
 
 def _misspell(name: str, rng: random.Random) -> str | None:

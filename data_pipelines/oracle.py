@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from envs.kg_env import KGEnv
 from graphwalker.errors import UserError
@@ -24,6 +24,13 @@ from graphwalker.tools.toolbox import Toolbox
 from graphwalker.types import Question, Trajectory
 
 RANKS_AT = (10, 20, 30)
+Move = Literal["explore", "follow", "answer"]
+"""get_relations, get_triples, or the answer."""
+THOUGHTS: dict[Move, str] = {
+    "explore": "Which relations are there?",
+    "follow": "The gold path goes on here.",
+    "answer": "The gold path ends here.",
+}
 
 
 @dataclass
@@ -45,66 +52,91 @@ class Replay:
         return max(known) if known and len(known) == len(best) else None
 
 
-class Oracle:
-    """Replays questions with gold paths, depth first; one environment serves them all, one after another."""
+@dataclass(frozen=True)
+class Trail:
+    """Where a replay stands: the names from a branch's topic entity to here, along the branch's gold path."""
 
-    def __init__(self, env: KGEnv):
-        self.env = env
+    branch: int
+    names: tuple[str, ...]
+    path: tuple[str, ...]
+    back: bool = False
+    """Whether the entity that was followed before this one led nowhere."""
+
+    @property
+    def hop(self) -> int:
+        """How many hops are behind."""
+        return len(self.names) - 1
+
+    def to(self, name: str, back: bool = False) -> "Trail":
+        """One hop further."""
+        return Trail(self.branch, (*self.names, name), self.path, back)
+
+
+class Oracle:
+    """Replays questions with gold paths, depth first; one environment serves them all, one after another.
+
+    Of the entities that an observation shows on the way, `width` are followed to an end of the path; those that lead
+    nowhere do not count. ``None`` follows all that the turns allow.
+    """
+
+    def __init__(self, env: KGEnv, *, width: int | None = None):
+        self.env, self.width = env, width
 
     def replay(self, question: Question) -> Replay:
         """Raises ``UserError`` when the question has not one gold path for each topic entity."""
-        if not question.paths or len(question.paths) != len(question.topic_entities):
+        if not has_paths(question):
             raise UserError(
                 f"question {question.id} has {len(question.paths)} gold paths for {len(question.topic_entities)} topics"
             )
         self.env.reset(options={"question": question})
         replay = Replay(self.env.trajectory())
-        found: list[dict[str, None]] = []
+        found: list[dict[str, Trail]] = []
         for branch, (topic, path) in enumerate(zip(question.topic_entities, question.paths, strict=True)):
             replay.ranks += [[] for _ in path]
             spare = 2 * sum(map(len, question.paths[branch + 1 :]))  # turns that the other branches need
-            ends: dict[str, None] = {}
-            self._descend(replay, question, topic.name, topic.name, path, ends, spare)
+            ends: dict[str, Trail] = {}
+            self._descend(replay, question, Trail(branch, (topic.name,), path), ends, spare)
             found.append(ends)
         answers = [name for name in found[0] if all(name in other for other in found[1:])]
         if not self.env.over:
-            self._step("The gold path ends here.", "answer", format_answer(answers))
+            way = found[0][answers[0]] if answers else Trail(0, (question.topic_entities[0].name,), question.paths[0])
+            named = "".join(answers[:1]) + (" and others" if len(answers) > 1 else "")  # a thought need not name all
+            self._turn("answer", way.to(named), format_answer(answers))
         replay.trajectory = self.env.trajectory()
         return replay
 
-    def _descend(
-        self,
-        replay: Replay,
-        question: Question,
-        topic: str,
-        name: str,
-        path: tuple[str, ...],
-        ends: dict[str, None],
-        spare: int,
-    ) -> None:
-        """Follow a path from one entity to the names at its end, as far as the turns allow.
+    def _descend(self, replay: Replay, question: Question, trail: Trail, ends: dict[str, Trail], spare: int) -> bool:
+        """Follow a path from one entity to the names at its end, as far as the turns allow; whether it has any.
 
         The topic itself is left out, as in the gold of WebQSP and MetaQA.
         """
         turns_left = self.env.max_turns - len(self.env.trajectory().turns) - 1 - spare
         if self.env.over or turns_left < 2:
             replay.cut = True
-            return
-        hop = len(replay.ranks) - len(path)
-        replay.ranks[hop].append(self._place(question, name, path[0]))
-        for end in dict.fromkeys(self._expand(replay, name, path[0])):
-            if end == topic:
+            return False
+        hop = len(replay.ranks) - len(trail.path) + trail.hop
+        replay.ranks[hop].append(self._place(question, trail))
+        reached, back = 0, False
+        for end in dict.fromkeys(self._expand(replay, trail)):
+            if end == trail.names[0]:
                 continue
-            if len(path) == 1:
-                ends[end] = None
+            if trail.hop + 1 == len(trail.path):
+                ends.setdefault(end, trail)
+                reached += 1
+            elif reached == self.width:
+                replay.cut = True
+                break
             else:
-                self._descend(replay, question, topic, end, path[1:], ends, spare)
+                back = not self._descend(replay, question, trail.to(end, back), ends, spare)
+                reached += not back
+        return reached > 0
 
-    def _expand(self, replay: Replay, name: str, hop: str) -> Iterator[str]:
+    def _expand(self, replay: Replay, trail: Trail) -> Iterator[str]:
+        name, hop = trail.names[-1], trail.path[trail.hop]
         relation, inverse = hop.removeprefix("^"), hop.startswith("^")
         if self.env.over:
             return
-        listed = self._step("Which relations are there?", "query", format_query(GET_RELATIONS, name)).split("\n")
+        listed = self._turn("explore", trail, format_query(GET_RELATIONS, name)).split("\n")
         if escape_name(relation) not in listed:
             cut = any(line.startswith("... ") and line.endswith(" more relations") for line in listed)
             replay.not_listed |= cut
@@ -112,7 +144,7 @@ class Oracle:
                 return  # it would be refused, or there is none
         if self.env.over:
             return
-        body = self._step("The gold path goes on here.", "query", format_query(GET_TRIPLES, name, [relation]))
+        body = self._turn("follow", trail, format_query(GET_TRIPLES, name, [relation]))
         shown = escape_name(name)
         for line in body.split("\n"):
             head, found, tail = line.removeprefix("[").removesuffix("]").partition(f", {escape_name(relation)}, ")
@@ -121,12 +153,13 @@ class Oracle:
                 yield unescape_name(far)
             replay.cut |= line.startswith("... ") and " more triples of " in line
 
-    def _step(self, thought: str, kind: Any, action: str) -> str:
-        return self.env.step(render_turn(thought, kind, action))[0]
+    def _turn(self, move: Move, trail: Trail, action: str) -> str:
+        """Take one turn and return what was observed; an expert has more to say."""
+        return self.env.step(render_turn(THOUGHTS[move], "answer" if move == "answer" else "query", action))[0]
 
-    def _place(self, question: Question, name: str, hop: str) -> int | None:
-        toolbox, relation = self.env.toolbox, hop.removeprefix("^")
-        node = toolbox.session(question).resolve(name)
+    def _place(self, question: Question, trail: Trail) -> int | None:
+        toolbox, relation = self.env.toolbox, trail.path[trail.hop].removeprefix("^")
+        node = toolbox.session(question).resolve(trail.names[-1])
         relations = [] if node is None else [step.relation for step in toolbox.store.steps(node)]
         if relation not in relations:
             return None
@@ -177,6 +210,26 @@ def explain(replay: Replay, scores: dict[str, float]) -> str:
     return "what was shown leads to no end of the path" if replay.cut else "the path has no end"
 
 
+def has_paths(question: Question) -> bool:
+    """Whether a question can be replayed: it has one gold path for each topic entity."""
+    return 0 < len(question.paths) == len(question.topic_entities) and all(question.paths)
+
+
+def read_replayable(path: str | Path, toolbox: Toolbox) -> tuple[list[Question], list[Question]]:
+    """The questions of a file that have gold paths, and the others.
+
+    Raises ``UserError`` when none has, and on a topic entity that the graph does not know.
+    """
+    records = list(read_jsonl(path, Question))
+    usable = [question for question in records if has_paths(question)]
+    if not usable:
+        raise UserError(f"{path}: no question has a gold path")
+    for question in usable:
+        if unknown := toolbox.unknown_topics(question):
+            raise UserError(f"{path}: question {question.id}: unknown topic entity {unknown[0]!r}")
+    return usable, [question for question in records if not has_paths(question)]
+
+
 def run_oracle(
     kg: str | Path,
     questions: str | Path,
@@ -185,6 +238,7 @@ def run_oracle(
     strict: bool = False,
     top_k: int = 20,
     max_turns: int = 10,
+    width: int | None = None,
     seed: int = 0,
 ) -> list[str]:
     """Replay a file of questions; writes ``trajectories.jsonl``, ``metrics.json`` and ``oracle.json`` into the folder
@@ -194,24 +248,17 @@ def run_oracle(
 
     from graphwalker.metrics.aggregate import score_run
 
-    records = list(read_jsonl(questions, Question))
-    usable = [
-        question for question in records if question.paths and len(question.paths) == len(question.topic_entities)
-    ]
-    if not usable:
-        raise UserError(f"{questions}: no question has a gold path")
     env = KGEnv(Toolbox(open_kg(kg), top_k=top_k, strict=strict), max_turns=max_turns)
-    for question in usable:
-        if unknown := env.toolbox.unknown_topics(question):
-            raise UserError(f"{questions}: question {question.id}: unknown topic entity {unknown[0]!r}")
-    oracle = Oracle(env)
+    usable, others = read_replayable(questions, env.toolbox)
+    oracle = Oracle(env, width=width)
     replays = [oracle.replay(question) for question in tqdm(usable, unit=" questions", leave=False, disable=None)]
     metrics = score_run([replay.trajectory for replay in replays], seed=seed)
-    summary = {"strict": strict, "top_k": top_k, "max_turns": max_turns, **summarise(replays, top_k)}
+    settings = {"strict": strict, "top_k": top_k, "max_turns": max_turns} | ({"width": width} if width else {})
+    summary = {**settings, **summarise(replays, top_k)}
     write_jsonl(Path(out) / "trajectories.jsonl", (replay.trajectory for replay in replays))
     write_json(Path(out) / "metrics.json", metrics)
     write_json(Path(out) / "oracle.json", summary)
-    return report_lines(replays, summary, skipped=len(records) - len(usable))
+    return report_lines(replays, summary, skipped=len(others))
 
 
 def report_lines(replays: list[Replay], summary: dict[str, Any], skipped: int) -> list[str]:

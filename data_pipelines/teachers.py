@@ -132,8 +132,8 @@ class TemplateTeacher:
             before = self.phrases[branch.relations[act.hop - 1]].noun
             return f"Its {before} is {branch.names[act.hop]}. Next find its {noun}."
         if act.branch:
-            return f"Next check {branch.names[0]}."
-        return f"Start at {branch.names[0]}. First find its {noun}."
+            return "Now look at the other topic entity."
+        return f"First find its {noun}."
 
     def _noun(self, walk: NamedWalk, act: Act) -> str:
         return self.phrases[walk[act.branch].relations[act.hop]].noun

@@ -25,7 +25,7 @@ from graphwalker.report.page import write_report
 from graphwalker.report.stages import format_gains, format_stage_table, stage_gains, stage_table
 from graphwalker.tools.questions import read_questions
 from graphwalker.tools.toolbox import Toolbox
-from graphwalker.train import curriculum, session
+from graphwalker.train import curriculum, models, session
 from graphwalker.train.configs import QuestionData, RewardConfig, TinyConfig, TrajectoryData
 from graphwalker.train.curriculum import CurriculumConfig, Stage
 from graphwalker.train.grpo_trainer import RolloutConfig
@@ -64,14 +64,24 @@ def read_splits(settings: EvaluationConfig, toolbox: Toolbox) -> dict[str, list[
     }
 
 
-def evaluate_stage(
-    stage: Stage,
+def starting_model(stage: Stage) -> str:
+    """The model that the first stage starts from, ready to load; ``UserError`` for one that the stage makes itself."""
+    name = stage.config["model_name_or_path"]
+    if name in models.TINY:
+        raise UserError(f"evaluate_start: the model {name} does not exist before stage {stage.name}, which makes it")
+    sizes = {field.name for field in fields(TinyConfig)}
+    return models.prepare_model(name, TinyConfig(**{key: stage.config[key] for key in sizes & stage.config.keys()}))
+
+
+def evaluate_model(
+    name: str,
+    model: str,
     splits: dict[str, list[Question]],
     config: CurriculumConfig,
     env: EnvConfig,
     settings: EvaluationConfig,
 ) -> None:
-    """Evaluate a stage's checkpoint on every split, greedy and sampled; what is finished is left as it is."""
+    """Evaluate a stage's model on every split, greedy and sampled; what is finished is left as it is."""
     decodings = {"greedy": (Sampling(temperature=0, max_new_tokens=settings.eval_turn_tokens), 1)}
     if settings.eval_samples:
         sampled = Sampling(temperature=settings.eval_temperature, max_new_tokens=settings.eval_turn_tokens)
@@ -81,11 +91,11 @@ def evaluate_stage(
         for decoding, (sampling, samples) in decodings.items():
             if decoding == "sampled" and split not in (settings.eval_sampled_splits or splits):
                 continue
-            out = Path(config.run) / "eval" / f"{stage.name}-{split}-{decoding}"
+            out = Path(config.run) / "eval" / f"{name}-{split}-{decoding}"
             if (out / "metrics.json").is_file():
                 continue
             engine = engine or load_engine(
-                str(stage.folder),
+                model,
                 backend=settings.eval_backend,
                 capacity=settings.eval_rows,
                 max_length=settings.eval_episode_tokens,
@@ -98,7 +108,7 @@ def evaluate_stage(
                 out,
                 samples=samples,
                 seed=config.seed,
-                progress=f"{stage.name}, {split}, {decoding}",
+                progress=f"{name}, {split}, {decoding}",
             )
 
 
@@ -107,17 +117,20 @@ def main() -> None:
     stages = list(curriculum.stages(config))
     curriculum.check_unchanged(config, env, settings)
     print(f"{len(stages)} stages: {', '.join(stage.name for stage in stages)}; output in {config.run}", flush=True)
+    start = starting_model(stages[0]) if config.evaluate_start else None
     if config.demo_data:
         prepare_demo_data(config.demo_data, seed=config.seed)
     check(stages)
     splits = read_splits(settings, env_factory(env)().toolbox)
     curriculum.claim(config, env, settings)
+    if start:
+        evaluate_model(curriculum.START, start, splits, config, env, settings)
     for stage in stages:
+        gc.collect()  # what the last evaluation's engine held
         if not stage.done:
             curriculum.launch(stage, RECIPES, config.launch)
         if stage.evaluate:
-            evaluate_stage(stage, splits, config, env, settings)
-            gc.collect()
+            evaluate_model(stage.name, str(stage.folder), splits, config, env, settings)
     if not splits:
         return
     run = Path(config.run)

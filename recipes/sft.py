@@ -46,7 +46,7 @@ def main() -> None:
     trainer = SFTTrainer(
         model=model,
         args=training,
-        train_dataset=sft_data.conversations(trajectories, prompt),
+        train_dataset=sft_data.conversations(trajectories, prompt, train_detours=data.train_detours),
         processing_class=tokenizer,
         peft_config=get_peft_config(model_args),
     )

@@ -1,17 +1,19 @@
 """``graphwalker data``: published data sets and knowledge graphs in, gold paths replayed."""
 
 import argparse
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from graphwalker.errors import UserError
-from graphwalker.files import write_json, write_jsonl
+from graphwalker.files import read_jsonl, write_json, write_jsonl
 from graphwalker.types import Question
 
 QUESTION_FORMATS = ("metaqa", "webqsp")
 KG_FORMATS = ("metaqa", "freebase-slice")
+T = TypeVar("T")
 
 
 def add_parser(subparsers: "argparse._SubParsersAction") -> "argparse._SubParsersAction":
@@ -21,12 +23,15 @@ def add_parser(subparsers: "argparse._SubParsersAction") -> "argparse._SubParser
     _add_import(group)
     _add_import_kg(group)
     _add_oracle(group)
+    _add_expert(group)
+    _add_split(group)
     return group
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the chosen command of the group; returns its exit status."""
-    return {"import": _import, "import-kg": _import_kg, "oracle": _oracle}[args.data_command](args)
+    commands = {"import": _import, "import-kg": _import_kg, "oracle": _oracle, "expert": _expert, "split": _split}
+    return commands[args.data_command](args)
 
 
 def _add_import(group: "argparse._SubParsersAction") -> None:
@@ -71,13 +76,58 @@ def _add_oracle(group: "argparse._SubParsersAction") -> None:
         help="replay gold paths through the environment and score them",
         description="Writes trajectories.jsonl, metrics.json and ranks.json (the gold relations in get_relations).",
     )
+    parser.add_argument("--out", type=Path, required=True, metavar="RUNDIR")
+    _add_replay(parser)
+    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap intervals")
+    parser.set_defaults(run=run)
+
+
+def _add_replay(parser: argparse.ArgumentParser) -> None:
+    """What replays of gold paths have in common."""
     parser.add_argument("kg", type=Path, metavar="KG")
     parser.add_argument("questions", type=Path, metavar="QUESTIONS", help="Question JSONL with gold paths")
-    parser.add_argument("--out", type=Path, required=True, metavar="RUNDIR")
     parser.add_argument("--strict", action="store_true", help="refuse relations that get_relations did not show")
     parser.add_argument("--top-k", type=int, default=20, help="relations that get_relations shows")
     parser.add_argument("--max-turns", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap intervals")
+    parser.add_argument(
+        "--width",
+        type=int,
+        metavar="N",
+        help="follow N of the entities shown at each hop (default: all, turns allowing)",
+    )
+
+
+def _add_expert(group: "argparse._SubParsersAction") -> None:
+    parser = group.add_parser(
+        "expert",
+        help="write expert trajectories for questions with gold paths",
+        description="Replays gold paths through the environment, with thoughts, some mistakes and recoveries. "
+        "Writes what ends in a right answer to --out, and what was kept and dropped to OUT.counts.json.",
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="OUT.jsonl")
+    _add_replay(parser)
+    parser.add_argument(
+        "--recovery", type=float, default=0.25, help="share with a mistake in it (default: %(default)s)"
+    )
+    parser.add_argument("--phrases", type=Path, metavar="FILE.yaml", help="wordings of the KG's relations")
+    parser.add_argument("--limit", type=int, help="stop after this many trajectories")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.set_defaults(run=run)
+
+
+def _add_split(group: "argparse._SubParsersAction") -> None:
+    parser = group.add_parser(
+        "split",
+        help="cut a question set into a part to train on and one to test on",
+        description="Cuts by question, each number of hops by itself; questions of one text stay together.",
+    )
+    parser.add_argument("questions", type=Path, metavar="QUESTIONS", help="Question JSONL")
+    parser.add_argument("--out-train", type=Path, required=True, metavar="TRAIN.jsonl")
+    parser.add_argument("--out-test", type=Path, required=True, metavar="TEST.jsonl")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--test-share", type=float, default=0.1, help="share to test on (default: %(default)s)")
+    size.add_argument("--per-hop", type=int, metavar="N", help="test on N questions of each number of hops instead")
+    parser.add_argument("--seed", type=int, default=0)
     parser.set_defaults(run=run)
 
 
@@ -86,8 +136,7 @@ def _import(args: argparse.Namespace) -> int:
 
     if args.format != "webqsp" and (args.closed_world or args.parses):
         raise UserError(f"--closed-world and --parses are for webqsp, not for {args.format}")
-    if args.limit is not None and args.limit < 1:
-        raise UserError(f"--limit must be at least 1, got {args.limit}")
+    _check("--limit", args.limit, 1)
     store = None
     if args.kg is not None:
         from graphwalker.kg.open import open_kg
@@ -114,8 +163,8 @@ def _reader(args: argparse.Namespace) -> Callable[..., Iterator[Question]]:
     return partial(read_webqsp, args.source, parses=args.parses or "first", closed_world=args.closed_world, **options)
 
 
-def _limited(questions: Iterator[Question], limit: int | None, counts: Any) -> Iterator[Question]:
-    """The questions with a progress bar; none at all is an error, so that no empty file is left behind."""
+def _limited(questions: Iterator[T], limit: int | None, counts: Any) -> Iterator[T]:
+    """The questions (or trajectories) with a progress bar; none is an error, so that no empty file is left behind."""
     from tqdm import tqdm
 
     empty = True
@@ -144,6 +193,7 @@ def _import_kg(args: argparse.Namespace) -> int:
 def _oracle(args: argparse.Namespace) -> int:
     from data_pipelines.oracle import run_oracle
 
+    _check_replay(args)
     report = run_oracle(
         args.kg,
         args.questions,
@@ -151,7 +201,79 @@ def _oracle(args: argparse.Namespace) -> int:
         strict=args.strict,
         top_k=args.top_k,
         max_turns=args.max_turns,
+        width=args.width,
         seed=args.seed,
     )
     print("\n".join(report))
     return 0
+
+
+def _expert(args: argparse.Namespace) -> int:
+    from data_pipelines.expert import experts
+    from data_pipelines.importers.counts import Counts
+    from data_pipelines.oracle import read_replayable
+    from data_pipelines.phrases import load_phrases
+    from data_pipelines.teachers import TemplateTeacher
+    from envs.kg_env import KGEnv
+    from graphwalker.kg.open import open_kg
+    from graphwalker.tools.toolbox import Toolbox
+
+    _check_replay(args)
+    _check("--recovery", args.recovery, 0, 1)
+    _check("--limit", args.limit, 1)
+    _keep_input(args.questions, args.out)
+    env = KGEnv(Toolbox(open_kg(args.kg), top_k=args.top_k, strict=args.strict), max_turns=args.max_turns)
+    questions, others = read_replayable(args.questions, env.toolbox)
+    counts = Counts()
+    for question in others:
+        counts.drop("it has no gold path", question.id)
+    made = experts(
+        questions,
+        env,
+        TemplateTeacher(load_phrases(args.phrases)),
+        width=args.width,
+        recovery=args.recovery,
+        seed=args.seed,
+        counts=counts,
+    )
+    written = write_jsonl(args.out, _limited(made, args.limit, counts))
+    write_json(counts_path(args.out), {"questions": str(args.questions), **counts.to_json()})
+    print("\n".join(counts.lines()))
+    print(f"{args.out}: {written:,} trajectories")
+    return 0
+
+
+def _split(args: argparse.Namespace) -> int:
+    from data_pipelines.question_split import cut
+
+    _check("--test-share", args.test_share, 0, 1)
+    _check("--per-hop", args.per_hop, 1)
+    _keep_input(args.questions, args.out_train, args.out_test)
+    parts = cut(read_jsonl(args.questions, Question), share=args.test_share, per_hop=args.per_hop, seed=args.seed)
+    for path, part in zip((args.out_train, args.out_test), parts, strict=True):
+        hops = sorted(Counter(str(question.hops) for question in part).items())
+        write_jsonl(path, part)
+        print(f"{path}: {len(part):,} questions ({', '.join(f'{count:,} of {n} hops' for n, count in hops)})")
+    return 0
+
+
+def _check_replay(args: argparse.Namespace) -> None:
+    _check("--top-k", args.top_k, 1)
+    _check("--max-turns", args.max_turns, 2)
+    _check("--width", args.width, 1)
+
+
+def _check(option: str, value: float | None, least: float, most: float | None = None) -> None:
+    """Raise ``UserError`` when an option is given and out of its range."""
+    if value is not None and not least <= value <= (value if most is None else most):
+        wanted = f"at least {least}" if most is None else f"from {least} to {most}"
+        raise UserError(f"{option} must be {wanted}, got {value}")
+
+
+def _keep_input(source: Path, *outputs: Path) -> None:
+    """Raise ``UserError`` when a file would be written onto the one it is made from, or two onto each other."""
+    paths = [path.resolve() for path in outputs]
+    if source.resolve() in paths:
+        raise UserError(f"{source}: the output would be written onto the input")
+    if len(set(paths)) < len(paths):
+        raise UserError(f"{outputs[0]}: both parts would be written to this file")

@@ -11,7 +11,7 @@ class TinyConfig:
     tiny_width: int = field(default=128, metadata={"help": "Hidden size."})
     tiny_heads: int = field(default=4, metadata={"help": "Query heads of an attention layer, each of size 64."})
     tiny_layers: int = field(default=4, metadata={"help": "Number of layers."})
-    tiny_vocabulary: int = field(default=2048, metadata={"help": "Number of tokens."})
+    tiny_vocabulary: int = field(default=1024, metadata={"help": "Number of tokens."})
 
 
 @dataclass
@@ -20,6 +20,9 @@ class TrajectoryData:
 
     trajectories: str = field(metadata={"help": "JSONL of trajectories."})
     max_trajectories: int | None = field(default=None, metadata={"help": "Use only the first so many."})
+    train_detours: bool = field(
+        default=False, metadata={"help": "Train also the turns in which an expert's trajectory goes astray."}
+    )
     tokenizer_texts: str | None = field(
         default=None,
         metadata={"help": "JSONL of trajectories that a tiny model's tokenizer is trained on (default: the same)."},

@@ -18,6 +18,7 @@ from graphwalker.errors import UserError
 from graphwalker.files import atomic_write
 
 RECIPES = ("sft", "grpo")
+START = "start"  # the name under which the model before the first stage is evaluated
 
 
 @dataclass
@@ -30,6 +31,9 @@ class CurriculumConfig:
     )
     common: dict = field(default_factory=dict, metadata={"help": "Keys that every stage gets; its own win."})
     model_name_or_path: str = field(default="tiny", metadata={"help": "The model that the first stage starts from."})
+    evaluate_start: bool = field(
+        default=False, metadata={"help": "Evaluate that model too, as `start`, before the first stage."}
+    )
     seed: int = field(default=0, metadata={"help": "Seed of data, training and evaluation."})
     demo_data: str | None = field(
         default=None, metadata={"help": "Folder in which the demo data is made first, if it is not there yet."}
@@ -57,9 +61,12 @@ class Stage:
 def stages(config: CurriculumConfig) -> Iterator[Stage]:
     """The stages in order, each with the checkpoint of the last as its model.
 
-    Raises ``UserError`` for a stage without a name, with a name used twice or with an unknown recipe.
+    Raises ``UserError`` where there are none, and for a stage without a name, with a name used twice or with an
+    unknown recipe.
     """
-    model, names = config.model_name_or_path, set()
+    if not config.stages:
+        raise UserError("stages: none are given")
+    model, names = config.model_name_or_path, {START} if config.evaluate_start else set()
     for number, given in enumerate(config.stages, 1):
         if not isinstance(given, dict):
             raise UserError(f"stage {number}: expected a mapping with a name and a recipe, got {given!r}")

@@ -15,9 +15,21 @@ from graphwalker.protocol.prompts import Prompt
 from graphwalker.types import Question, Trajectory
 
 
-def conversations(trajectories: Iterable[Trajectory], prompt: Prompt) -> Dataset:
-    """A data set with one column ``messages``; the chat template marks which tokens are trained."""
-    return Dataset.from_list([{"messages": chat.messages(t, prompt)} for t in trajectories])
+def conversations(trajectories: Iterable[Trajectory], prompt: Prompt, *, train_detours: bool = False) -> Dataset:
+    """A data set with one column ``messages``; the chat template marks which tokens are trained.
+
+    The turns of an expert's trajectory that go astray (``extra["detours"]``) are read and not trained unless
+    ``train_detours``: what is to be learned from them is the way back.
+    """
+    return Dataset.from_list([{"messages": _weighted(t, prompt, train_detours)} for t in trajectories])
+
+
+def _weighted(trajectory: Trajectory, prompt: Prompt, train_detours: bool) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = list(chat.messages(trajectory, prompt))
+    turns = [message for message in messages if message["role"] == "assistant"]
+    for place in () if train_detours else trajectory.extra.get("detours", ()):
+        turns[place]["weight"] = 0
+    return messages
 
 
 def read_trajectories(path: str | Path, limit: int | None = None) -> list[Trajectory]:

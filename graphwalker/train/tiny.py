@@ -37,7 +37,7 @@ PIECES = "|".join(
 )
 
 
-def train_tokenizer(texts: Iterable[str], vocabulary: int = 2048, model_max_length: int = 2048):
+def train_tokenizer(texts: Iterable[str], vocabulary: int = 1024, model_max_length: int = 2048):
     """A byte-level BPE tokenizer trained on ``texts`` (rendered conversations, say); any text round-trips.
 
     ``vocabulary`` is the number of tokens in all, the 256 bytes and the special tokens included.

@@ -35,6 +35,7 @@ CASES = [
     ("curriculum", {"eval_questions": {"a-b": "questions.jsonl"}}, "no hyphen, got 'a-b'"),
     ("curriculum", {"eval_questions": {"dev": "elsewhere.jsonl"}}, "unknown topic entity 'Atlantis'"),
     ("curriculum", {"kg": "no-kg"}, "no-kg"),
+    ("curriculum", {"evaluate_start": True}, "evaluate_start: the model tiny does not exist before stage synth"),
 ]
 
 

@@ -47,11 +47,19 @@ def test_each_stage_starts_from_the_one_before():
         ([{"name": "a", "recipe": "dpo"}], "stage a: unknown recipe 'dpo'; one of sft, grpo"),
         ([{"name": "a", "recipe": "sft", "output_dir": "x"}], "output_dir is not yours to set"),
         (["a"], "stage 1: expected a mapping"),
+        ([], "stages: none are given"),
     ],
 )
 def test_mistakes(given, message):
     with pytest.raises(UserError, match=message):
         list(stages(replace(CONFIG, stages=given)))
+
+
+def test_the_name_of_the_start_is_taken_where_it_is_evaluated():
+    named = replace(CONFIG, stages=[{"name": "start", "recipe": "sft"}])
+    assert [stage.name for stage in stages(named)] == ["start"]
+    with pytest.raises(UserError, match="a name of its own without a hyphen, got 'start'"):
+        list(stages(replace(named, evaluate_start=True)))
 
 
 def test_a_run_belongs_to_one_config(tmp_path):

@@ -1,8 +1,13 @@
 """Exactly the thought, the query or answer, and the end-of-turn token are trained: the batches, token by token."""
 
+import dataclasses
+
 import pytest
 import torch
 from trl import SFTTrainer
+
+from graphwalker.protocol.prompts import Prompt
+from graphwalker.train import sft_data
 
 
 def _watch(model) -> list[dict]:
@@ -53,6 +58,23 @@ def test_sft(architecture, options, make_model, sft_config, conversations, toy_t
     by_ids = dict((tuple(w.ids + newline), w.trained + [None]) for w in wanted)
     for ids, labels in episodes:
         assert labels == by_ids[tuple(ids)]
+
+
+def test_an_experts_mistakes_are_read_and_not_trained(toy_tokenizer, toy_trajectories, expected):
+    """Only the turns named as detours lose their marks, and not a token of any turn changes."""
+    strayed = dataclasses.replace(toy_trajectories[0], extra={"detours": [0]})
+    first = toy_tokenizer(strayed.turns[0].text + "<|im_end|>", add_special_tokens=False)["input_ids"]
+    for options, dropped in (({}, len(first)), ({"train_detours": True}, 0)):
+        (row,) = sft_data.conversations([strayed], Prompt("compact"), **options)
+        marked = toy_tokenizer.apply_chat_template(
+            row["messages"], tokenize=True, return_dict=True, return_assistant_tokens_mask=True
+        )
+        wanted = expected(strayed)
+        assert marked["input_ids"][: len(wanted.ids)] == wanted.ids
+        trained = [i for i, token in enumerate(wanted.trained) if token is not None]
+        assert [i for i, on in enumerate(marked["assistant_masks"]) if on] == trained[dropped:]
+    clean = sft_data.conversations(toy_trajectories, Prompt("compact"))  # the common case keeps its plain rows
+    assert all("weight" not in message for row in clean for message in row["messages"])
 
 
 def test_grpo(make_grpo, use_script, toy_tasks, toy_trajectories, expected):
