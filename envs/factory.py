@@ -26,10 +26,17 @@ class EnvConfig:
         default=True, metadata={"help": "Refuse relations that no get_relations of the entity has shown."}
     )
     max_turns: int = field(default=10, metadata={"help": "T, the turns of an episode (paper, section 3.1)."})
+    max_errors: int | None = field(
+        default=None,
+        metadata={"help": "End an episode after so many erroneous turns in a row (default: only `max_turns` ends it)."},
+    )
 
 
 def env_factory(config: EnvConfig) -> Callable[[], KGEnv]:
-    """A function that makes a fresh environment; raises ``UserError`` when the KG cannot be opened."""
+    """A function that makes a fresh environment; raises ``UserError`` when the KG cannot be opened.
+
+    Raises ``ValueError`` for limits that leave no room for an episode.
+    """
     toolbox = Toolbox(
         open_kg(config.kg),
         top_k=config.relations_shown,
@@ -38,4 +45,4 @@ def env_factory(config: EnvConfig) -> Callable[[], KGEnv]:
         strict=config.strict_relations,
     )
     prompt = Prompt(config.prompt, max_turns=config.max_turns, max_relations=config.max_relations)
-    return lambda: KGEnv(toolbox, prompt=prompt, max_turns=config.max_turns)
+    return lambda: KGEnv(toolbox, prompt=prompt, max_turns=config.max_turns, max_errors=config.max_errors)

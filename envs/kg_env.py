@@ -24,16 +24,25 @@ class KGEnv:
     Observation: `reset` gives the user's message, `step` the body of ``<information>``, "" once the episode is over.
     Reward: ``reward(given, gold)`` in [0, 1] with the answer, 0 in every other turn.
     Episode end: terminated by an answer; truncated when turn `max_turns` holds none or the graph is out of order
-    (``info["outage"]``, ending ``"outage"``: such an episode cannot be scored).
+    (``info["outage"]``, ending ``"outage"``: such an episode cannot be scored), or after `max_errors` erroneous turns
+    in a row where that is given: a policy in training that is lost is not to fill a batch with its wandering.
     Turn `max_turns` - 1 is told that it was the last query. The environment draws no random numbers.
     """
 
     def __init__(
-        self, toolbox: Toolbox, *, prompt: Prompt | None = None, reward: Reward = em, max_turns: int = 10
+        self,
+        toolbox: Toolbox,
+        *,
+        prompt: Prompt | None = None,
+        reward: Reward = em,
+        max_turns: int = 10,
+        max_errors: int | None = None,
     ) -> None:
         if max_turns < 2:
             raise ValueError("max_turns must be at least 2: one query and the answer")
-        self.toolbox, self.max_turns = toolbox, max_turns
+        if max_errors is not None and max_errors < 1:
+            raise ValueError("max_errors must be at least 1: so many erroneous turns in a row end an episode")
+        self.toolbox, self.max_turns, self.max_errors = toolbox, max_turns, max_errors
         self.prompt = prompt or Prompt(max_turns=max_turns, max_relations=toolbox.max_relations)
         self._reward = reward
         self._question: Question | None = None
@@ -69,7 +78,7 @@ class KGEnv:
         last = len(self._turns) + 1 == self.max_turns
         observation = self._observe(parsed, last, truncated_turn)
         outage = observation.status in ("kg_timeout", "kg_error")
-        if outage or last:
+        if outage or last or self._lost(observation.status):
             self._ending = "outage" if outage else "budget"
         body = "" if self.over else self._body(observation, parsed)
         self._record(text, parsed, body, observation.status)
@@ -97,6 +106,13 @@ class KGEnv:
         if parsed.problem is not None:
             return error(parsed.problem, "bad_query" if parsed.kind == "query" else "no_action")
         return self._session.run(parsed.action)
+
+    def _lost(self, status: Status) -> bool:
+        """Whether a turn with this status is the last that `max_errors` bears."""
+        if self.max_errors is None:
+            return False
+        recent = [*(turn.status for turn in self._turns), status][-self.max_errors :]
+        return len(recent) == self.max_errors and not {"ok", "empty"}.intersection(recent)
 
     def _body(self, observation: Observation, parsed: ParsedTurn) -> str:
         lines = [observation.text]

@@ -72,6 +72,22 @@ def test_the_last_turn_is_announced_and_must_answer(make_env, question):
     assert last[1:4] == (1.0, True, False)
 
 
+def test_a_policy_that_is_lost_is_stopped_where_asked(make_env, question):
+    """Two erroneous turns in a row end the episode; a right one between them starts the count anew."""
+    env = make_env(max_errors=2)
+    env.reset(options={"question": question})
+    right = f'<kg-query>get_relations("{question.topic_entities[0].name}")</kg-query>'
+    for text in ("no tag", right, "no tag"):
+        assert not env.step(text)[3]
+    assert env.step('<kg-query>get_relations("Nobody")</kg-query>')[2:4] == (False, True)
+    assert env.trajectory().ending == "budget" and len(env.trajectory().turns) == 4
+    env.reset(options={"question": question})
+    env.step("no tag")
+    assert env.step('<answer>["x"]</answer>')[2]  # an answer is never an error
+    with pytest.raises(ValueError, match="max_errors"):
+        make_env(max_errors=0)
+
+
 def test_turns_without_an_action_go_on(make_env, question):
     steps = play(make_env(), question, ["hello", "<think>open", "<answer>Paris</answer>", "<kg-query>x", ANSWER])
     assert [step[4]["status"] for step in steps] == ["no_action", "no_action", "no_action", "bad_query", "ok"]
