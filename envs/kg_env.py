@@ -10,7 +10,7 @@ from graphwalker.rewards import em
 from graphwalker.tools.observation import Observation, error
 from graphwalker.tools.session import ToolSession
 from graphwalker.tools.toolbox import Toolbox
-from graphwalker.types import Ending, Entity, Question, Status, Trajectory, Turn
+from graphwalker.types import RAN, Ending, Entity, Question, Status, Trajectory, Turn
 
 Reward = Callable[[Sequence[str], Sequence[Entity]], float]
 
@@ -112,7 +112,7 @@ class KGEnv:
         if self.max_errors is None:
             return False
         recent = [*(turn.status for turn in self._turns), status][-self.max_errors :]
-        return len(recent) == self.max_errors and not {"ok", "empty"}.intersection(recent)
+        return len(recent) == self.max_errors and RAN.isdisjoint(recent)
 
     def _body(self, observation: Observation, parsed: ParsedTurn) -> str:
         lines = [observation.text]

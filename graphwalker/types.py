@@ -26,6 +26,8 @@ Status = Literal[
 ]
 Ending = Literal["answered", "budget", "outage", "error"]
 STATUSES: tuple[str, ...] = get_args(Status)
+RAN: frozenset[str] = frozenset({"ok", "empty"})
+"""The statuses of a query that was run, whatever it found; all others are errors of the agent or outages."""
 ENDINGS: tuple[str, ...] = get_args(Ending)
 
 

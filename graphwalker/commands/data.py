@@ -143,10 +143,8 @@ def _import(args: argparse.Namespace) -> int:
 
         store = open_kg(args.kg)
     counts = Counts()
-    written = write_jsonl(args.out, _limited(_reader(args)(counts=counts, store=store), args.limit, counts))
-    write_json(counts_path(args.out), {"format": args.format, "source": str(args.source), **counts.to_json()})
-    print("\n".join(counts.lines()))
-    print(f"{args.out}: {written:,} questions")
+    made = _reader(args)(counts=counts, store=store)
+    _write(args, made, counts, "questions", {"format": args.format, "source": str(args.source)})
     return 0
 
 
@@ -161,6 +159,14 @@ def _reader(args: argparse.Namespace) -> Callable[..., Iterator[Question]]:
     from data_pipelines.importers.webqsp import read_questions as read_webqsp
 
     return partial(read_webqsp, args.source, parses=args.parses or "first", closed_world=args.closed_world, **options)
+
+
+def _write(args: argparse.Namespace, made: Iterator[T], counts: Any, what: str, source: dict[str, str]) -> None:
+    """Write what is made, at most `--limit`, to `--out`, and beside it where it came from and what was dropped."""
+    written = write_jsonl(args.out, _limited(made, args.limit, counts))
+    write_json(counts_path(args.out), {**source, **counts.to_json()})
+    print("\n".join(counts.lines()))
+    print(f"{args.out}: {written:,} {what}")
 
 
 def _limited(questions: Iterator[T], limit: int | None, counts: Any) -> Iterator[T]:
@@ -236,10 +242,7 @@ def _expert(args: argparse.Namespace) -> int:
         seed=args.seed,
         counts=counts,
     )
-    written = write_jsonl(args.out, _limited(made, args.limit, counts))
-    write_json(counts_path(args.out), {"questions": str(args.questions), **counts.to_json()})
-    print("\n".join(counts.lines()))
-    print(f"{args.out}: {written:,} trajectories")
+    _write(args, made, counts, "trajectories", {"questions": str(args.questions)})
     return 0
 
 

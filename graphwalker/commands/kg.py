@@ -75,10 +75,11 @@ def _query(args: argparse.Namespace) -> int:
     from graphwalker.errors import UserError
     from graphwalker.kg.open import open_kg
     from graphwalker.tools.toolbox import Toolbox
+    from graphwalker.types import RAN
 
     if args.top_k < 1 or args.triples < 1:
         raise UserError("--top-k and --triples must be at least 1")
     toolbox = Toolbox(open_kg(args.kg), top_k=args.top_k, triples_per_relation=args.triples, strict=False)
     observation = toolbox.session(args.question).run(args.query)
     print(observation.text)
-    return 0 if observation.status in ("ok", "empty") else 1
+    return 0 if observation.status in RAN else 1

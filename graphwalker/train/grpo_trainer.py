@@ -21,6 +21,7 @@ from graphwalker.inference.evaluate import episode_seed
 from graphwalker.inference.rollout import Rollout, Start, run_episodes
 from graphwalker.inference.transformers_engine import TransformersEngine
 from graphwalker.protocol import chat
+from graphwalker.types import RAN
 
 SUMMED_LOSSES = ("cispo", "dapo", "vespo")  # divided by the tokens of the whole generation batch
 
@@ -134,7 +135,7 @@ class EpisodeGRPOTrainer(GRPOTrainer):
             "episode/turns": [len(t.turns) for t in trajectories],
             "episode/answered": [t.ending == "answered" for t in trajectories],
             "episode/outage": [t.ending == "outage" for t in trajectories],
-            "episode/errors": [sum(turn.status not in ("ok", "empty") for turn in t.turns) for t in trajectories],
+            "episode/errors": [sum(turn.status not in RAN for turn in t.turns) for t in trajectories],
         }
         for name, values in columns.items():
             gathered = self.accelerator.gather(torch.tensor(values, dtype=torch.float32, device=device))
