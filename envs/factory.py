@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from envs.kg_env import KGEnv
+from graphwalker.errors import at_least
 from graphwalker.kg.open import open_kg
 from graphwalker.protocol.prompts import Prompt
 from graphwalker.tools.toolbox import Toolbox
@@ -31,12 +32,13 @@ class EnvConfig:
         metadata={"help": "End an episode after so many erroneous turns in a row (default: only `max_turns` ends it)."},
     )
 
+    def __post_init__(self) -> None:
+        at_least(self, relations_shown=1, triples_per_relation=1, max_relations=1, max_errors=1)
+        at_least(self, max_turns=2)  # one query and the answer
+
 
 def env_factory(config: EnvConfig) -> Callable[[], KGEnv]:
-    """A function that makes a fresh environment; raises ``UserError`` when the KG cannot be opened.
-
-    Raises ``ValueError`` for limits that leave no room for an episode.
-    """
+    """A function that makes a fresh environment; raises ``UserError`` when the KG cannot be opened."""
     toolbox = Toolbox(
         open_kg(config.kg),
         top_k=config.relations_shown,

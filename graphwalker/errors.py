@@ -5,6 +5,14 @@ class UserError(Exception):
     """Bad input or a missing precondition; the console prints its message alone and exits with 2."""
 
 
+def at_least(config: object, **lowest: float) -> None:
+    """Raise `UserError` for a field of a config that is below its lowest value; `None` is below nothing."""
+    for field, low in lowest.items():
+        value = getattr(config, field)
+        if value is not None and value < low:
+            raise UserError(f"{field}: must be at least {low}, got {value}")
+
+
 class FileFormatError(UserError):
     """A broken record in a file: the message starts with ``path:line:``."""
 

@@ -41,10 +41,14 @@ READS = {
 
 
 def check(stages: Sequence[Stage]) -> None:
-    """Refuse unknown keys and missing data files of any stage."""
+    """Refuse unknown keys, limits out of range and missing data files of any stage."""
     for stage in stages:
         known = {field.name for part in READS[stage.recipe] for field in fields(part)}
         session.check_keys(f"stage {stage.name}", stage.config, known)
+        for part in READS[stage.recipe]:
+            if part not in (ModelConfig, SFTConfig, GRPOConfig):  # TRL reads its own when the stage begins
+                names = {field.name for field in fields(part)}
+                part(**{key: value for key, value in stage.config.items() if key in names})
         key = "trajectories" if stage.recipe == "sft" else "questions"
         if not isinstance(stage.config.get(key), str):
             raise UserError(f"stage {stage.name}: {key} is missing")

@@ -74,7 +74,7 @@ def _add_oracle(group: "argparse._SubParsersAction") -> None:
     parser = group.add_parser(
         "oracle",
         help="replay gold paths through the environment and score them",
-        description="Writes trajectories.jsonl, metrics.json and ranks.json (the gold relations in get_relations).",
+        description="Writes trajectories.jsonl, metrics.json and oracle.json (the gold relations in get_relations).",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="RUNDIR")
     _add_replay(parser)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from graphwalker.errors import at_least
+
 
 @dataclass
 class EvaluationConfig:
@@ -22,3 +24,7 @@ class EvaluationConfig:
     eval_turn_tokens: int = field(default=512, metadata={"help": "Tokens a turn may take."})
     eval_episode_tokens: int = field(default=4096, metadata={"help": "Tokens an episode may take."})
     eval_backend: str = field(default="auto", metadata={"help": "transformers, vllm, or auto."})
+
+    def __post_init__(self) -> None:
+        at_least(self, eval_max_questions=1, eval_samples=0, eval_temperature=0, eval_rows=1)
+        at_least(self, eval_turn_tokens=1, eval_episode_tokens=1)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from graphwalker.errors import at_least
+
 
 @dataclass
 class TinyConfig:
@@ -12,6 +14,9 @@ class TinyConfig:
     tiny_heads: int = field(default=4, metadata={"help": "Query heads of an attention layer, each of size 64."})
     tiny_layers: int = field(default=4, metadata={"help": "Number of layers."})
     tiny_vocabulary: int = field(default=1024, metadata={"help": "Number of tokens."})
+
+    def __post_init__(self) -> None:
+        at_least(self, tiny_width=1, tiny_heads=1, tiny_layers=1, tiny_vocabulary=300)  # bytes, and the special tokens
 
 
 @dataclass
@@ -31,6 +36,9 @@ class TrajectoryData:
         default=None, metadata={"help": "Folder in which the demo data is made first, if it is not there yet."}
     )
 
+    def __post_init__(self) -> None:
+        at_least(self, max_trajectories=1)
+
 
 @dataclass
 class QuestionData:
@@ -41,6 +49,9 @@ class QuestionData:
     demo_data: str | None = field(
         default=None, metadata={"help": "Folder in which the demo data is made first, if it is not there yet."}
     )
+
+    def __post_init__(self) -> None:
+        at_least(self, max_questions=1)
 
 
 @dataclass

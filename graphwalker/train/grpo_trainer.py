@@ -15,6 +15,7 @@ from torch.utils.data import Sampler
 from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
 
+from graphwalker.errors import at_least
 from graphwalker.inference.chat_tokens import ChatTokens
 from graphwalker.inference.engine import Sampling
 from graphwalker.inference.evaluate import episode_seed
@@ -37,6 +38,9 @@ class RolloutConfig:
     max_episode_tokens: int = field(
         default=4096, metadata={"help": "Tokens an episode may take, prompt and observations included."}
     )
+
+    def __post_init__(self) -> None:
+        at_least(self, rollout_rows=1, max_turn_tokens=1, max_episode_tokens=1)
 
 
 class _ShuffledByEpoch(Sampler):
