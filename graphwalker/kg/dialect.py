@@ -1,9 +1,10 @@
 """Published SPARQL as standard SPARQL: what Virtuoso reads and other engines do not, rewritten token by token.
 
 The gold queries of WebQSP, CWQ, GrailQA, LC-QuAD and QALD are written for Virtuoso. They have `OR` for `||`,
-`xsd:datetime(...)`, dates without a time typed as `xsd:dateTime` beside `xsd:gYear` values, `SELECT DISTINCT COUNT(?x)`,
-prefixes that Virtuoso knows without a declaration, prefixed names with several dots (standard, but pyoxigraph cannot
-read them), and sometimes a prefix lost altogether (`PREFIX <http://…>` and then bare `people.person.religion`).
+`xsd:datetime(...)`, dates without a time typed as `xsd:dateTime` beside `xsd:gYear` values,
+`SELECT DISTINCT COUNT(?x)`, prefixes that Virtuoso knows without a declaration, prefixed names with several dots
+(standard, but pyoxigraph cannot read them), and sometimes a prefix lost altogether (`PREFIX <http://…>` and then bare
+`people.person.religion`).
 """
 
 import re
@@ -47,12 +48,12 @@ def normalise(text: str, prefixes: Mapping[str, str] | None = None, *, dates: bo
     >>> normalise("SELECT DISTINCT COUNT(?x) {?x ns:a.b.c 'Rome'@en}")
     'SELECT( COUNT( DISTINCT ?x ) AS ?count ) { ?x <http://rdf.freebase.com/ns/a.b.c> "Rome" @en }'
     """
-    return spell(normal_tokens(text, prefixes, dates=dates))
+    return spell(normal_tokens(tokenize(text), prefixes, dates=dates))
 
 
-def normal_tokens(text: str, prefixes: Mapping[str, str] | None = None, *, dates: bool = True) -> list[Token]:
-    """`normalise`, as tokens."""
-    tokens = _words(_without_prefixes(tokenize(text), {**KNOWN_PREFIXES, **(prefixes or {})}))
+def normal_tokens(tokens: list[Token], prefixes: Mapping[str, str] | None = None, *, dates: bool = True) -> list[Token]:
+    """`normalise`, from tokens to tokens."""
+    tokens = _words(_without_prefixes(tokens, {**KNOWN_PREFIXES, **(prefixes or {})}))
     tokens = _projected_aggregates(tokens)
     return with_whole_dates(tokens) if dates else tokens
 

@@ -14,14 +14,18 @@ from typing import NamedTuple
 from graphwalker.errors import QueryRefused
 from graphwalker.kg.dialect import normal_tokens, with_whole_dates
 from graphwalker.kg.sparql_grammar import Structure, structure
-from graphwalker.kg.sparql_tokens import Token, spell
+from graphwalker.kg.sparql_tokens import Token, spell, tokenize
 from graphwalker.kg.terms import XSD, check_id, literal
 
 FORBIDDEN = frozenset(
-    "ADD CLEAR CONSTRUCT COPY CREATE DEFINE DELETE DESCRIBE DROP INSERT LOAD MOVE SERVICE SPARQL WITH".split()
+    ["ADD", "CLEAR", "CONSTRUCT", "COPY", "CREATE", "DEFINE", "DELETE", "DESCRIBE", "DROP", "INSERT", "LOAD", "MOVE"]
+    + ["SERVICE", "SPARQL", "WITH"]
 )
 """Words that no query may have; the grammar lacks them anyway, this names them in the reason."""
-CASTS = frozenset(XSD + name for name in "boolean date dateTime decimal double duration float integer string".split())
+CASTS = frozenset(
+    XSD + kind
+    for kind in ("boolean", "date", "dateTime", "decimal", "double", "duration", "float", "integer", "string")
+)
 _LANGUAGE = re.compile(r"[A-Za-z]+(-[A-Za-z0-9]+)*")
 
 
@@ -71,8 +75,11 @@ def guard(
     limits = limits or QueryLimits()
     if len(text) > limits.characters:
         raise QueryRefused(f"the query has {len(text):,} characters, {limits.characters:,} are allowed")
-    tokens = normal_tokens(text, prefixes, dates=False)
+    tokens = tokenize(text)
     _check_words(tokens)
+    tokens = normal_tokens(tokens, prefixes, dates=False)
+    if tokens[:1] and tokens[0].word() not in ("SELECT", "ASK"):
+        raise QueryRefused(f"a query begins with SELECT or ASK, not {tokens[0].written()[:40]!r}")
     _check_depth(tokens, limits.depth)
     if dates:
         tokens = with_whole_dates(tokens)
@@ -118,8 +125,6 @@ def _check_words(tokens: list[Token]) -> None:
     for word in words:
         if word in FORBIDDEN:
             raise QueryRefused(f"{word} is not allowed: only SELECT and ASK, on this graph alone")
-    if words[0] not in ("SELECT", "ASK"):
-        raise QueryRefused(f"a query begins with SELECT or ASK, not {tokens[0].written()[:40]!r}")
 
 
 def _check_depth(tokens: list[Token], most: int) -> None:

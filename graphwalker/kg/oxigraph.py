@@ -14,6 +14,7 @@ import numpy as np
 import pyoxigraph as ox
 
 from graphwalker.errors import KGUnavailable, UserError
+from graphwalker.kg.guard import QueryLimits
 from graphwalker.kg.layout import find_mediators, find_names, fold
 from graphwalker.kg.meta import read_meta
 from graphwalker.kg.schema import Schema
@@ -21,12 +22,14 @@ from graphwalker.kg.steps import all_walks, reversed_parts, reverses
 from graphwalker.kg.store import Expansion, Step
 from graphwalker.kg.table import TripleTable
 from graphwalker.kg.terms import literal, literal_lang, literal_value, parse_literal
+from graphwalker.kg.worker import Rows, execute
 from graphwalker.types import Triple
 
 _OWN = "urn:graphwalker-index:"
 _GRAPH, _NAME, _CALLED, _FOLDED, _MEDIATOR = (f"<{_OWN}{x}>" for x in ("graph", "name", "called", "folded", "mediator"))
 _BLANK = "urn:graphwalker-blank:"
-_DATABASE, _KINDS = "oxigraph", "kinds.json"
+DATABASE = "oxigraph"
+_KINDS = "kinds.json"
 _NOT_MEDIATOR = f"FILTER NOT EXISTS {{ GRAPH {_GRAPH} {{ ?x {_MEDIATOR} true }} }}"
 # A filter, not a join: Oxigraph would begin a join at the mediators, of which a graph can have millions.
 _IS_MEDIATOR = f"FILTER EXISTS {{ GRAPH {_GRAPH} {{ ?c {_MEDIATOR} true }} }}"
@@ -53,7 +56,7 @@ def write_oxigraph(table: TripleTable, folder: Path, *, progress: bool = False) 
     )
     terms = [_to_ox(term, table.schema) for term in table.terms]
     predicates = [_to_ox(term, table.schema) for term in table.predicates]
-    store = ox.Store(folder / _DATABASE)
+    store = ox.Store(folder / DATABASE)
     rows = tqdm(table.rows.tolist(), desc="loading", unit=" triples", unit_scale=True, disable=not progress)
     store.bulk_extend(ox.Quad(terms[s], predicates[p], terms[o]) for s, p, o in rows)
     store.bulk_extend(_index_quads(table, names, mediators, terms))
@@ -99,7 +102,8 @@ def _to_ox(term: str, schema: Schema) -> ox.NamedNode | ox.Literal:
     return ox.NamedNode(_BLANK + term[2:] if term.startswith("_:") else schema.expand(term))
 
 
-def _from_ox(term: object, schema: Schema) -> str:
+def read_term(term: object, schema: Schema) -> str:
+    """A term of the database as all stores print it."""
     if isinstance(term, ox.Literal):
         if term.language:
             return literal(term.value, term.language)
@@ -121,7 +125,7 @@ class OxigraphStore:
         self.meta = read_meta(self.path, "oxigraph")
         self.schema = Schema.from_json(self.meta["profile"], str(self.path))
         try:
-            self._store = ox.Store.read_only(str(self.path / _DATABASE))
+            self._store = ox.Store.read_only(str(self.path / DATABASE))
             kinds = json.loads((self.path / _KINDS).read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise UserError(f"{self.path} is damaged ({error}): build it again") from error
@@ -231,6 +235,7 @@ class OxigraphStore:
     def query(self, sparql: str) -> list[dict[str, str]] | bool:
         """The rows of a SELECT, or the truth of an ASK, with terms as everywhere. IRIs must be written whole.
 
+        For trusted queries only: nothing limits them. `execute` runs those of a model or a data set.
         Raises `UserError` for a query that cannot be parsed and `KGUnavailable` when the database fails.
         """
         try:
@@ -246,6 +251,10 @@ class OxigraphStore:
         except (OSError, RuntimeError) as error:
             raise KGUnavailable(f"{self.path}: {error}") from error
 
+    def execute(self, sparql: str, limits: QueryLimits | None = None) -> Rows:
+        """A query of any origin, guarded and limited (`graphwalker.kg.worker.execute`, with what it raises)."""
+        return execute(self.path, sparql, limits)
+
     def close(self) -> None:
         del self._store
 
@@ -256,7 +265,7 @@ class OxigraphStore:
             raise KGUnavailable(f"{self.path}: {error}") from error
 
     def _id(self, term) -> str:
-        return _from_ox(term, self.schema)
+        return read_term(term, self.schema)
 
     def _ox(self, node: str) -> ox.NamedNode | ox.Literal | None:
         """A term as Oxigraph knows it, None for what is no term or not in its one spelling."""

@@ -42,7 +42,7 @@ _BREAKS = str.maketrans({"\n": "\\n", "\r": "\\r", '"': '\\"'})
 
 class Token(NamedTuple):
     """A terminal. `kind` is a group of the pattern above; `text` of a STRING is its value, of an IRI what it encloses,
-    of a VAR its name. A DOTTED is no terminal of SPARQL: `a.b.c`, a name whose prefix was left out, or words run together.
+    of a VAR its name. A DOTTED is no terminal of SPARQL: `a.b.c`, a name without its prefix, or words run together.
     """
 
     kind: str
