@@ -1,4 +1,4 @@
-"""`graphwalker doctor`: whether this machine, its packages and a knowledge graph are fit for work, and what is to do."""
+"""`graphwalker doctor`: whether this machine, its packages and a knowledge graph are fit for work, and what to do."""
 
 import argparse
 from collections.abc import Iterable

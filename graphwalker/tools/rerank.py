@@ -177,6 +177,6 @@ class _Cache:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """A transaction, with a connection of its own: cheaper than the call it saves, and safe across threads and forks."""
+        """A transaction on a connection of its own: cheaper than the call it saves, safe across threads and forks."""
         with closing(sqlite3.connect(self._path, timeout=60)) as database, database:
             yield database
