@@ -33,14 +33,17 @@ def check_machine() -> Iterator[Finding]:
     """Everything but the knowledge graph."""
     yield check_python(sys.version_info[:3])
     installed = installed_versions((*NEEDED, *OPTIONAL))
-    yield from check_versions(installed, {name: metadata.requires(name) or [] for name in (OWN, *installed)})
+    own = installed_versions((OWN,))
+    if not own:
+        yield Finding("warning", f"{OWN} is not installed: its demands are not compared", "`pip install -e .`")
+    yield from check_versions(installed, {name: metadata.requires(name) or [] for name in (*own, *installed)})
     yield from _companions()
     yield from _gpu()
     yield from check_room(Path.cwd(), shutil.disk_usage(Path.cwd()).free, _memory())
 
 
 def check_python(version: tuple[int, ...]) -> Finding:
-    text = f"Python {'.'.join(map(str, version))}, {len(os.sched_getaffinity(0))} CPU cores"
+    text = f"Python {'.'.join(map(str, version))}, {os.cpu_count()} CPU cores"
     if version < (3, 11):
         return Finding("error", text, "Python 3.11 or newer is needed: `make venv PYTHON=python3.11`")
     return Finding("ok", text)

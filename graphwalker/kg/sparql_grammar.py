@@ -6,7 +6,7 @@ from one template are parsed once.
 
 from functools import lru_cache
 from importlib import resources
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lark import Lark
 from lark import Token as LarkToken
@@ -28,6 +28,7 @@ _WORDS = {
         ORDER REDUCED SELECT SEPARATOR UNDEF UNION VALUES WHERE""",
 }
 BUILTINS, AGGREGATES, KEYWORDS = (frozenset(words.split()) for words in _WORDS.values())
+_KEPT = 500  # tokens of the longest query whose structure is kept
 _PUNCTUATION = {
     "^^": "TYPE", "^": "CARET", "&&": "AND", "||": "OR", "|": "PIPE", "!=": "NE", "!": "BANG", "<=": "LE", ">=": "GE",
     "<": "LT", ">": "GT", "=": "EQ", "+": "PLUS", "-": "MINUS_SIGN", "*": "STAR", "/": "SLASH", "?": "QUESTION",
@@ -82,7 +83,8 @@ def terminal(token: Token) -> str:
 
 def structure(tokens: list[Token]) -> Structure:
     """The structure of a query. Raises `QueryRefused` where it is not one, with the token that has no place."""
-    found = _structure(tuple(map(terminal, tokens)))
+    kinds = tuple(map(terminal, tokens))
+    found = _structure(kinds) if len(kinds) <= _KEPT else _structure.__wrapped__(kinds)
     if isinstance(found, Structure):
         return found
     if found >= len(tokens):
@@ -90,14 +92,14 @@ def structure(tokens: list[Token]) -> Structure:
     raise QueryRefused(f"not SPARQL at {tokens[found].written()[:40]!r} (token {found + 1})")
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=1024)
 def _structure(kinds: tuple[str, ...]) -> Structure | int:
     """The structure, or the place of the token that does not fit."""
     try:
-        tree = _parser().parse(kinds).children[0]  # type: ignore[arg-type]  # what the lexer below reads
+        tree: Any = _parser().parse(kinds).children[0]  # type: ignore[arg-type]  # what the lexer below reads
     except UnexpectedInput as error:
         token = getattr(error, "token", None)
-        return len(kinds) if token is None or token.type == "$END" else token.start_pos
+        return len(kinds) if token is None or token.type == "$END" else int(token.start_pos)
     outer = {child.data: child for child in tree.children if not isinstance(child, LarkToken)}
     limit = outer["limit"].children[-1].start_pos if "limit" in outer else None
     named = [node for node in tree.iter_subtrees() if node.data in ("graph", "dataset")]
@@ -110,11 +112,10 @@ def _structure(kinds: tuple[str, ...]) -> Structure | int:
     )
 
 
-def _end(tree, length: int) -> int:
+def _end(tree: Any, length: int) -> int:
     """Where the solution modifiers of the outer query end: at its VALUES, or at its end."""
-    own = [child for child in tree.children if isinstance(child, LarkToken)]
-    values = [token.start_pos for token in own if token.type == "VALUES"]
-    return values[0] if values else length
+    own = (child for child in tree.children if isinstance(child, LarkToken))
+    return next((int(token.start_pos or 0) for token in own if token.type == "VALUES"), length)
 
 
 class _Kinds(Lexer):
@@ -123,7 +124,7 @@ class _Kinds(Lexer):
     def __init__(self, lexer_conf):
         pass
 
-    def lex(self, kinds):
+    def lex(self, kinds):  # type: ignore[override]  # without a state, as lark's `lexer` option wants it
         for place, kind in enumerate(kinds):
             yield LarkToken(kind, kind, start_pos=place)
 

@@ -17,7 +17,8 @@ _BASE = (
 )
 _NAME = _BASE + "_0-9\u00b7\u0300-\u036f\u203f\u2040"  # what may follow the first character of a name
 _LOCAL = rf"(?:[{_NAME}:-]|%[0-9A-Fa-f]{{2}}|\\[_~.!$&'()*+,;=/?#@%-])"
-_PREFIX = rf"(?:[{_BASE}](?:[{_NAME}.-]*[{_NAME}-])?)?"
+# Bounded, or each part of a long run of words and signs would be tried as the beginning of one long prefix.
+_PREFIX = rf"(?:[{_BASE}](?:[{_NAME}.-]{{0,60}}[{_NAME}-])?)?"
 _TOKEN = re.compile(
     rf"""
     (?P<SPACE>   \s+ | \#[^\r\n]* )

@@ -1,5 +1,8 @@
 """What of SPARQL may be run: nothing forbidden passes, nothing innocent is refused."""
 
+import contextlib
+import time
+
 import pyoxigraph as ox
 import pytest
 from hypothesis import given
@@ -93,6 +96,47 @@ def test_nothing_innocent_is_refused_and_the_engine_reads_the_same(form, pattern
     assert not {"#", "schema"} & {token.text for token in tokenize(safe.text)}
     ox.Store().query(safe.text.replace("ASK", "SELECT *", 1))  # would raise SyntaxError
     assert guard(safe.text, QueryLimits(rows=7)) == safe
+
+
+SOUP = "SELECT ASK INSERT DELETE DATA SERVICE LOAD GRAPH FROM WHERE FILTER LIMIT OPTIONAL VALUES { } ( ) * . ; ?s ?p ?o"
+soup = st.sampled_from([*SOUP.split(), "<http://a>", "'SERVICE'", "# LOAD\n", "\\u0053ERVICE", "7", "a"])
+
+
+@given(st.lists(soup, max_size=12).map(" ".join), st.booleans())
+def test_whatever_passes_is_one_plain_query(text, wrapped):
+    try:
+        safe = guard(f"SELECT * {{ ?s ?p ?o {text} }}" if wrapped else text)
+    except QueryRefused:
+        return
+    words = [token.word() for token in tokenize(safe.text)]
+    assert words[0] == safe.form and safe.form in ("SELECT", "ASK")
+    assert not {"INSERT", "DELETE", "DATA", "SERVICE", "LOAD", "GRAPH", "FROM"} & set(words)
+
+
+LONG = [
+    "a-",
+    "a.",
+    "<a",
+    "<?a",
+    "'''",
+    '"',
+    "a:b.",
+    "(",
+    "?s ?p ?o .",
+    "\\u0041",
+    "-1e",
+    "@a-",
+    "_:a.",
+    "xsd:dateTime(",
+]
+
+
+@pytest.mark.parametrize("part", LONG)
+def test_no_text_takes_long(part):
+    begun = time.process_time()
+    with contextlib.suppress(QueryRefused):
+        guard("SELECT * { " + part * (19_000 // len(part)) + " }")
+    assert time.process_time() - begun < 3
 
 
 @given(st.text(max_size=60), st.sampled_from(["", "en", "zh-Hans"]))
