@@ -70,9 +70,10 @@ def _sparql(args: argparse.Namespace) -> int:
     if answer.boolean is not None:
         print("true" if answer.boolean else "false")
         return 0
-    print("\t".join(f"?{variable}" for variable in answer.variables))
+    variables = list(dict.fromkeys(variable for row in answer.rows for variable in row))
+    print("\t".join(f"?{variable}" for variable in variables))
     for row in answer.rows:
-        print("\t".join("" if term is None else term for term in row))
+        print("\t".join(row.get(variable, "") for variable in variables))
     if answer.truncated:
         print(f"... more than {args.rows} rows")
     return 0

@@ -28,8 +28,7 @@ from graphwalker.types import Triple
 _OWN = "urn:graphwalker-index:"
 _GRAPH, _NAME, _CALLED, _FOLDED, _MEDIATOR = (f"<{_OWN}{x}>" for x in ("graph", "name", "called", "folded", "mediator"))
 _BLANK = "urn:graphwalker-blank:"
-DATABASE = "oxigraph"
-_KINDS = "kinds.json"
+_DATABASE, _KINDS = "oxigraph", "kinds.json"
 _NOT_MEDIATOR = f"FILTER NOT EXISTS {{ GRAPH {_GRAPH} {{ ?x {_MEDIATOR} true }} }}"
 # A filter, not a join: Oxigraph would begin a join at the mediators, of which a graph can have millions.
 _IS_MEDIATOR = f"FILTER EXISTS {{ GRAPH {_GRAPH} {{ ?c {_MEDIATOR} true }} }}"
@@ -56,7 +55,7 @@ def write_oxigraph(table: TripleTable, folder: Path, *, progress: bool = False) 
     )
     terms = [_to_ox(term, table.schema) for term in table.terms]
     predicates = [_to_ox(term, table.schema) for term in table.predicates]
-    store = ox.Store(folder / DATABASE)
+    store = ox.Store(folder / _DATABASE)
     rows = tqdm(table.rows.tolist(), desc="loading", unit=" triples", unit_scale=True, disable=not progress)
     store.bulk_extend(ox.Quad(terms[s], predicates[p], terms[o]) for s, p, o in rows)
     store.bulk_extend(_index_quads(table, names, mediators, terms))
@@ -102,8 +101,7 @@ def _to_ox(term: str, schema: Schema) -> ox.NamedNode | ox.Literal:
     return ox.NamedNode(_BLANK + term[2:] if term.startswith("_:") else schema.expand(term))
 
 
-def read_term(term: object, schema: Schema) -> str:
-    """A term of the database as all stores print it."""
+def _from_ox(term: object, schema: Schema) -> str:
     if isinstance(term, ox.Literal):
         if term.language:
             return literal(term.value, term.language)
@@ -125,7 +123,7 @@ class OxigraphStore:
         self.meta = read_meta(self.path, "oxigraph")
         self.schema = Schema.from_json(self.meta["profile"], str(self.path))
         try:
-            self._store = ox.Store.read_only(str(self.path / DATABASE))
+            self._store = ox.Store.read_only(str(self.path / _DATABASE))
             kinds = json.loads((self.path / _KINDS).read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise UserError(f"{self.path} is damaged ({error}): build it again") from error
@@ -265,7 +263,7 @@ class OxigraphStore:
             raise KGUnavailable(f"{self.path}: {error}") from error
 
     def _id(self, term) -> str:
-        return read_term(term, self.schema)
+        return _from_ox(term, self.schema)
 
     def _ox(self, node: str) -> ox.NamedNode | ox.Literal | None:
         """A term as Oxigraph knows it, None for what is no term or not in its one spelling."""

@@ -28,14 +28,14 @@ _MAX_BYTES = 64 * 2**20  # of one answer
 
 
 class Rows(NamedTuple):
-    """The answer to a query. A term is printed as the store prints it, `None` where a variable is unbound."""
+    """The answer to a query."""
 
-    variables: tuple[str, ...]
-    rows: tuple[tuple[str | None, ...], ...]
+    rows: tuple[dict[str, str], ...]
+    """Variable -> term as the store prints it, unbound variables left out."""
     truncated: bool = False
     """Whether there are more rows than the limit let through."""
     boolean: bool | None = None
-    """The answer to an ASK, which has neither variables nor rows."""
+    """The answer to an ASK, which has no rows."""
 
 
 def execute(store_path: str | Path, query: str, limits: QueryLimits | None = None) -> Rows:
@@ -81,9 +81,9 @@ class QueryWorker:
         if "error" in reply:
             raise KGUnavailable(f"{self.path}: {reply['error']}")
         if "boolean" in reply:
-            return Rows((), (), boolean=reply["boolean"])
-        rows = tuple(tuple(row) for row in reply["rows"])
-        return Rows(tuple(reply["variables"]), rows[: limits.rows], len(rows) > limits.rows)
+            return Rows((), boolean=reply["boolean"])
+        rows = reply["rows"]
+        return Rows(tuple(rows[: limits.rows]), len(rows) > limits.rows)
 
     def close(self) -> None:
         """End the process, if there is one."""
@@ -197,13 +197,12 @@ class QueryWorker:
 
 def _namespaces(path: Path) -> Mapping[str, str]:
     """The prefixes of a KG's ids. Raises `UserError` when it has no SPARQL."""
-    meta = read_meta(path)
-    if meta["store"] != "oxigraph":
+    if read_meta(path)["store"] == "memory":
         raise UserError(
-            f"{path} is a {meta['store']} store, which has no SPARQL: "
+            f"{path} is a memory store, which has no SPARQL: "
             "build the same source with `graphwalker kg build SOURCE OUT --store oxigraph`, or use a SPARQL endpoint"
         )
-    return meta["profile"]["namespaces"]
+    return read_meta(path, "oxigraph")["profile"]["namespaces"]
 
 
 _workers: dict[Path, QueryWorker] = {}

@@ -12,11 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pyoxigraph as ox
-
-from graphwalker.errors import UserError
-from graphwalker.kg.oxigraph import DATABASE, read_term
-from graphwalker.kg.schema import Schema
+from graphwalker.errors import KGUnavailable, UserError
+from graphwalker.kg.oxigraph import OxigraphStore
 
 
 def main() -> int:
@@ -27,10 +24,9 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        schema = Schema.from_json(json.loads((path / "meta.json").read_text("utf-8"))["profile"], str(path))
-        store = ox.Store.read_only(str(path / DATABASE))
+        store = OxigraphStore.open(path)
         _limit_memory(memory_mb)
-    except (OSError, ValueError, KeyError, UserError) as error:
+    except (OSError, ValueError, UserError) as error:
         _say(out, {"error": f"cannot be opened: {error}"})
         return 1
     _say(out, {"ready": True})
@@ -38,24 +34,20 @@ def main() -> int:
         request = json.loads(line)
         # Nothing catches it: a query whose parent is gone ends too.
         signal.setitimer(signal.ITIMER_REAL, request["alarm"])
-        _say(out, _answer(store, schema, request["query"]))
+        _say(out, _answer(store, request["query"]))
         signal.setitimer(signal.ITIMER_REAL, 0)
     return 0
 
 
-def _answer(store: ox.Store, schema: Schema, query: str) -> dict[str, Any]:
+def _answer(store: OxigraphStore, query: str) -> dict[str, Any]:
     try:
-        result = store.query(query)
-        if isinstance(result, ox.QueryBoolean):
-            return {"boolean": bool(result)}
-        assert isinstance(result, ox.QuerySolutions)  # the guard lets nothing else through
-        rows = [[None if term is None else read_term(term, schema) for term in solution] for solution in result]
-        return {"variables": [variable.value for variable in result.variables], "rows": rows}
-    except SyntaxError as error:
-        return {"refused": f"SPARQL: {error}"}
+        found = store.query(query)
+        return {"boolean": found} if isinstance(found, bool) else {"rows": found}
+    except UserError as error:
+        return {"refused": str(error)}
     except MemoryError:
         return {"refused": "the query needs more memory than it may have"}
-    except (OSError, RuntimeError, ValueError) as error:
+    except (KGUnavailable, ValueError) as error:
         reason = str(error).split("\n", 1)[0] or type(error).__name__
         return {"refused" if "not supported" in reason else "error": reason}
 

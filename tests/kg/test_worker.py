@@ -44,9 +44,7 @@ def test_answers_are_those_of_the_database_itself(worker, oxigraph_kg, query):
     store = open_kg(oxigraph_kg)
     answer = worker.execute(query)
     inside = store.query(normalise(query, store.schema.namespaces))
-    assert [
-        {k: v for k, v in zip(answer.variables, row, strict=True) if v is not None} for row in answer.rows
-    ] == inside
+    assert list(answer.rows) == inside
     assert not answer.truncated and answer.boolean is None
     assert store.execute(query) == answer == execute(oxigraph_kg, query)
 
@@ -111,7 +109,7 @@ def test_threads_wait_for_each_other(worker):
     for thread in threads:
         thread.join()
     integer = "http://www.w3.org/2001/XMLSchema#integer"
-    assert sorted(answers) == [(i, ((f'"{i}"^^<{integer}>',),)) for i in range(8)]
+    assert sorted(answers) == [(i, ({"n": f'"{i}"^^<{integer}>'},)) for i in range(8)]
 
 
 def test_a_store_without_sparql_says_what_to_do(toy_kg, oxigraph_kg, tmp_path):
