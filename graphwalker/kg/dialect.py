@@ -177,7 +177,7 @@ def with_whole_dates(tokens: list[Token]) -> list[Token]:
             parens.append(token.text == "(")
         elif token.kind == "PUNCT" and token.text in ")}]" and len(parens) > 1:
             parens.pop()
-        if expression and token == _DATE_TIME and _is(tokens, at + 1, "("):
+        if token == _DATE_TIME and _is(tokens, at + 1, "("):
             end = _closing(tokens, at + 1)
             inner = with_whole_dates([_punct("("), *tokens[at + 2 : end - 1], _punct(")")])
             found += _moment(inner) if len(inner) <= _LONGEST else [token, *inner]

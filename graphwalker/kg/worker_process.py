@@ -54,8 +54,10 @@ def _answer(store: OxigraphStore, query: str) -> dict[str, Any]:
 
 def _limit_memory(memory_mb: int) -> None:
     """At most so much address space beyond what the open database has."""
-    pages = int(Path("/proc/self/statm").read_text().split()[0]) if Path("/proc/self/statm").exists() else 0
-    limit = pages * resource.getpagesize() + (memory_mb << 20)
+    usage = Path("/proc/self/statm")
+    if not usage.exists():  # not Linux: other systems do not enforce such a limit
+        return
+    limit = int(usage.read_text().split()[0]) * resource.getpagesize() + (memory_mb << 20)
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 

@@ -70,6 +70,31 @@ def test_what_is_no_sparql_is_said_in_one_line(text, reason):
     assert "\n" not in str(caught.value)
 
 
+DATES = {
+    "y": ("1990", "gYear"),
+    "m": ("1990-01", "gYearMonth"),
+    "d": ("1990-07-01", "date"),
+    "t": ("1991-01-01T00:00:00", "dateTime"),
+    "old": ("1880-01-01", "date"),
+}
+
+
+@pytest.fixture(scope="module")
+def dated():
+    """A store of entities with dates as Freebase has them."""
+    store = ox.Store()
+    for name, (value, kind) in DATES.items():
+        term = ox.Literal(value, datatype=ox.NamedNode(XSD + kind))
+        store.add(ox.Quad(ox.NamedNode(NS + name), ox.NamedNode(NS + "p.q.r"), term))
+    return store
+
+
+def test_dates_are_ordered_as_in_virtuoso(dated):
+    query = normalise("SELECT ?x { ?x ns:p.q.r ?d } ORDER BY DESC(xsd:datetime(?d)) xsd:datetime(?d)")
+    ordered = [row[0].value[len(NS) :] for row in dated.query(query)]
+    assert ordered[:2] == ["t", "d"] and ordered[-1] == "old"
+
+
 @pytest.mark.parametrize(
     ("condition", "found"),
     [
@@ -80,16 +105,9 @@ def test_what_is_no_sparql_is_said_in_one_line(text, reason):
         ("year(xsd:datetime(?d)) = 1990", {"y", "m", "d"}),
     ],
 )
-def test_dates_compare_as_in_virtuoso(condition, found):
-    store, dates = ox.Store(), {
-        "y": ("1990", "gYear"), "m": ("1990-01", "gYearMonth"), "d": ("1990-07-01", "date"),
-        "t": ("1991-01-01T00:00:00", "dateTime"), "old": ("1880-01-01", "date"),
-    }  # fmt: skip
-    for name, (value, kind) in dates.items():
-        term = ox.Literal(value, datatype=ox.NamedNode(XSD + kind))
-        store.add(ox.Quad(ox.NamedNode(NS + name), ox.NamedNode(NS + "p.q.r"), term))
+def test_dates_compare_as_in_virtuoso(dated, condition, found):
     query = normalise(f"SELECT ?x {{ ?x ns:p.q.r ?d FILTER({condition}) }}")
-    assert {row[0].value[len(NS) :] for row in store.query(query)} == found
+    assert {row[0].value[len(NS) :] for row in dated.query(query)} == found
 
 
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
