@@ -22,10 +22,11 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "kg": Command("build, inspect and query knowledge graphs", ("kg",)),
+    "kg": Command("build, inspect and query knowledge graphs", ("kg", "kg_ask")),
     "data": Command("import questions and synthesise trajectories", ("data", "synth")),
     "eval": Command("run an agent over questions and score it", ("eval",)),
     "rescore": Command("compute a run's metrics again from its trajectories", ("rescore",)),
+    "doctor": Command("check packages, GPU, disk and a knowledge graph", ("doctor",)),
     "report": Command("write a run's HTML page", ("report",)),
 }
 

@@ -30,3 +30,7 @@ class KGUnavailable(Exception):
     def __init__(self, message: str, status: str = "kg_error"):
         super().__init__(message)
         self.status = status
+
+
+class QueryRefused(ValueError):
+    """A SPARQL query that cannot or must not be run; its message is one line that a model can act on."""

@@ -1,4 +1,4 @@
-"""`graphwalker kg build | info | query`."""
+"""`graphwalker kg build | info | query`; `kg_ask` adds the other ways to ask."""
 
 import argparse
 import json

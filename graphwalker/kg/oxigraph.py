@@ -14,6 +14,7 @@ import numpy as np
 import pyoxigraph as ox
 
 from graphwalker.errors import KGUnavailable, UserError
+from graphwalker.kg.guard import QueryLimits
 from graphwalker.kg.layout import find_mediators, find_names, fold
 from graphwalker.kg.meta import read_meta
 from graphwalker.kg.schema import Schema
@@ -21,6 +22,7 @@ from graphwalker.kg.steps import all_walks, reversed_parts, reverses
 from graphwalker.kg.store import Expansion, Step
 from graphwalker.kg.table import TripleTable
 from graphwalker.kg.terms import literal, literal_lang, literal_value, parse_literal
+from graphwalker.kg.worker import Rows, execute
 from graphwalker.types import Triple
 
 _OWN = "urn:graphwalker-index:"
@@ -231,6 +233,7 @@ class OxigraphStore:
     def query(self, sparql: str) -> list[dict[str, str]] | bool:
         """The rows of a SELECT, or the truth of an ASK, with terms as everywhere. IRIs must be written whole.
 
+        For trusted queries only: nothing limits them. `execute` runs those of a model or a data set.
         Raises `UserError` for a query that cannot be parsed and `KGUnavailable` when the database fails.
         """
         try:
@@ -245,6 +248,10 @@ class OxigraphStore:
             raise UserError(f"SPARQL: {error}") from error
         except (OSError, RuntimeError) as error:
             raise KGUnavailable(f"{self.path}: {error}") from error
+
+    def execute(self, sparql: str, limits: QueryLimits | None = None) -> Rows:
+        """A query of any origin, guarded and limited (`graphwalker.kg.worker.execute`, with what it raises)."""
+        return execute(self.path, sparql, limits)
 
     def close(self) -> None:
         del self._store

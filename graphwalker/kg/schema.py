@@ -30,6 +30,8 @@ class Schema:
     """What names an entity; the first that is present wins."""
     alias_predicates: tuple[str, ...] = ()
     """Further names."""
+    description_predicates: tuple[str, ...] = ()
+    """What describes an entity in a sentence or more; only search reads it."""
     type_predicates: tuple[str, ...] = ()
     """What types an entity: of two with one name, the one with more types comes first."""
     reverse_predicates: tuple[str, ...] = ()
