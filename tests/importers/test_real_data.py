@@ -4,9 +4,11 @@ import csv
 
 import pytest
 
-from data_pipelines.importers import kgs, metaqa, webqsp
+from data_pipelines.importers import kgs
 from data_pipelines.importers.counts import Counts
 from data_pipelines.importers.freebase_slice import read_slice
+from data_pipelines.importers.importing import import_from
+from data_pipelines.importers.on_kg import GOLD_IS_PART
 from data_pipelines.oracle import Oracle, summarise
 from envs.kg_env import KGEnv
 from graphwalker.kg.open import open_kg
@@ -26,7 +28,7 @@ def slice_store(data_dir, tmp_path_factory):
 @pytest.fixture(scope="module")
 def exact(data_dir, slice_store):
     file = data_dir / "webqsp" / "WebQSP.train.json"
-    return list(webqsp.read_questions(file, Counts(), store=slice_store, only_exact=True))
+    return list(import_from("webqsp", file, Counts(), store=slice_store, only_exact=True))
 
 
 def test_the_slice_has_the_counts_its_description_states(data_dir):
@@ -64,7 +66,7 @@ def test_the_oracle_is_right_on_every_exact_question(slice_store, exact):
 def test_webqsp_as_a_whole(data_dir, slice_store):
     counts = Counts()
     found = list(
-        webqsp.read_questions(data_dir / "webqsp" / "WebQSP.train.json", counts, store=slice_store, closed_world=True)
+        import_from("webqsp", data_dir / "webqsp" / "WebQSP.train.json", counts, store=slice_store, closed_world=True)
     )
     assert counts.read == 750 and counts.kept == len(found) and counts.dropped["no answer is in the KG"]
     assert all(slice_store.has_node(answer.id) for question in found for answer in question.answers if answer.id)
@@ -73,10 +75,10 @@ def test_webqsp_as_a_whole(data_dir, slice_store):
 def test_metaqa_as_a_whole(data_dir, tmp_path):
     kgs.build("metaqa", data_dir / "metaqa", tmp_path / "kg", progress=False)
     store, counts = open_kg(tmp_path / "kg"), Counts()
-    hops = [question.hops for question in metaqa.read_questions(data_dir / "metaqa", counts, store=store)]
+    hops = [question.hops for question in import_from("metaqa", data_dir / "metaqa", counts, store=store)]
     assert [hops.count(n) for n in (1, 2, 3)] == [9_992, 14_872, 14_274]
     assert not counts.dropped
     assert counts.notes == {
-        metaqa.PART_OF_KB: 512,
+        GOLD_IS_PART: 512,
         "an answer that stood split at its comma was put together": 2,
     }
