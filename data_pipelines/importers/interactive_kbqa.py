@@ -119,7 +119,10 @@ def _dialogue(blocks: Sequence[Row[tuple[str, str]]], head: dict[str, str], spli
         elif label == "Action:":
             if not turns:
                 raise block.error("an action without a thought before it")
-            turns[-1] = _turn(f"{turns[-1].text}\nAction: {text}")
+            if turns[-1].kind != "none":
+                turns.append(_turn(f"Action: {text}"))
+            else:
+                turns[-1] = _turn(f"{turns[-1].text}\nAction: {text}")
         elif label == "Observation:" and turns:
             turns[-1] = _observed(turns[-1], f"Observation: {text}")
     answer = next((found for turn in reversed(turns) if (found := _listed(turn.observation)) is not None), None)

@@ -195,9 +195,11 @@ class _Reader:
                 if self._peek()[1] != ",":
                     break
                 self._take()
+            if self._peek()[1] != ";":
+                return
             while self._peek()[1] == ";":
                 self._take()
-            if self._peek()[1] in (".", "}", "]") or self._word() == "FILTER":
+            if self._peek()[1] in (".", "}", "]"):
                 return
 
     def _join(self, subject: str, path: Sequence[str], end: str) -> None:

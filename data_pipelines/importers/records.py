@@ -126,8 +126,8 @@ def _stream(path: Path, parser: Callable[..., Any], prefix: str) -> Iterator[tup
                 bare = piece.strip()
                 if not begin and bare.strip(b"[,"):
                     begin = line
-                if seen == 0 and opening and opening in bare and bare.endswith(b"["):
-                    begin = 0
+                if not seen and opening and opening in bare:
+                    begin = 0 if bare.endswith((b"[", b"{")) else line
                 feed.send(piece)
                 for value in found:
                     yield begin or line, value

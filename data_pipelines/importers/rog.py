@@ -17,6 +17,8 @@ from graphwalker.errors import UserError
 from graphwalker.kg.terms import literal
 from graphwalker.types import Entity, Question
 
+ONLY_ENTITIES = True  # values are nodes of the subgraphs, too
+
 
 class Node(msgspec.Struct):
     text: str | None = None

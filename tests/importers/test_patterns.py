@@ -75,6 +75,7 @@ def test_constants_and_names():
     raw = NS + "SELECT ?x { ns:m.1 ns:r ?x . ?x ns:s ns:m.2 }"
     named = (
         NS
-        + 'SELECT ?x { ?e0 ns:type.object.name "A"@en . ?e0 ns:r ?x . ?e1 ns:type.object.name "B \\" C"@en . ?x ns:s ?e1 }'
+        + 'SELECT ?x { ?e0 ns:type.object.name "A"@en . ?e0 ns:r ?x . '
+        + '?e1 ns:type.object.name "B \\" C"@en . ?x ns:s ?e1 }'
     )
     assert named_constants(named, raw, ["m.1", "m.2"]) == {"m.1": "A", "m.2": 'B \\" C'}

@@ -31,7 +31,7 @@ def test_an_array_in_every_layout(read):
         (3, "b"),
         (3, "c"),
         (4, "d"),
-        (6, "e"),
+        (7, "e"),
     ]
     assert read(json.dumps([{"name": "a"}, {"name": "b"}], indent=2)) == [(2, "a"), (5, "b")]
     assert read(b'\xef\xbb\xbf[{"name": "a"}]') == [(1, "a")]

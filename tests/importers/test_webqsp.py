@@ -169,8 +169,8 @@ def test_an_unknown_topic_can_be_an_error(file, toy_store):
         FileFormatError, match=r"train.json:\d+: record 2: WebQTrn-1: unknown topic entity 'm.nowhere'"
     ) as caught:
         read(path, store=toy_store, missing="error")
-    line = path.read_text("utf-8").split("\n")[caught.value.line - 1]
-    assert "WebQTrn-1" in line
+    begin, then = path.read_text("utf-8").split("\n")[caught.value.line - 1 : caught.value.line + 1]
+    assert begin.strip() == "{" and "WebQTrn-1" in then
 
 
 @pytest.mark.parametrize(
