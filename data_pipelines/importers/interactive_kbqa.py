@@ -84,18 +84,23 @@ def _from_messages(row: Row[Record], split: str) -> Found:
 
 
 def _from_text(path: Path, split: str) -> Iterator[Found]:
-    """The few-shot dialogues of a file, each under its comments. A line without a label goes on with the one before."""
+    """The few-shot dialogues of a file, each under its comments (those inside one are its author's notes). A line
+    without a label goes on with the one before."""
     head: dict[str, str] = {}
+    comments: dict[str, str] = {}
     blocks: list[Row[tuple[str, str]]] = []
     for number, line in read_lines(path):
         label = next((word for word in _LABELS if line.startswith(word)), "")
-        if blocks and (line.startswith("#") or label == "Q:"):
-            yield _dialogue(blocks, head, split)
-            head, blocks = {}, []
         if line.startswith("#"):
             key, colon, value = line.lstrip("# ").partition(":")
-            head |= {key.strip(' "'): value.strip(' ",')} if colon else {}
-        elif label:
+            comments |= {key.strip(' "'): value.strip(' ",')} if colon else {}
+            continue
+        if label == "Q:":
+            if blocks:
+                yield _dialogue(blocks, head, split)
+            head, blocks = comments, []
+        comments = {}
+        if label:
             blocks.append(Row(path, number, 0, (label, line.removeprefix(label).strip())))
         elif blocks:
             last = blocks[-1]

@@ -12,7 +12,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> argparse._SubParsersAc
     build = commands.add_parser("build", help="build a knowledge graph from RDF")
     build.add_argument("source", help="an N-Triples or Turtle file (.nt, .ttl, also .gz), or a folder of them")
     build.add_argument("out", help="the folder to write; a knowledge graph that is there is replaced when all is done")
-    build.add_argument("--schema", default="rdf", help="freebase, rdf, or a YAML file (default: rdf)")
+    build.add_argument("--schema", default="rdf", help="freebase, kqapro, rdf, wikidata, or a YAML file (default: rdf)")
     build.add_argument(
         "--store",
         choices=("memory", "oxigraph"),

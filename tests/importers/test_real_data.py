@@ -82,3 +82,35 @@ def test_metaqa_as_a_whole(data_dir, tmp_path):
         GOLD_IS_PART: 512,
         "an answer that stood split at its comma was put together": 2,
     }
+
+
+@pytest.mark.parametrize(
+    ("form", "file", "read", "kept", "without_path"),
+    [
+        ("agentbench", "samples/agentbench_kg.json", 60, 60, 0),
+        ("cwq", "samples/cwq_clear_format.json", 80, 80, 0),
+        ("cwq", "samples/cwq_tog_format.json", 100, 100, 3),
+        ("grailqa", "samples/grailqa.json", 100, 100, 0),
+        ("lcquad1", "samples/lcquad1.json", 50, 50, 2),
+        ("pathquestion", "pathquestion/PQ-2H.txt", 1_908, 1_908, 0),
+        ("qald", "samples/qald10_en.json", 50, 50, 8),
+        ("simplequestions", "samples/simplequestions_freebase.txt", 200, 200, 0),
+        ("simplequestions", "samples/simplequestions_wikidata.txt", 200, 200, 0),
+        ("webqsp", "webqsp/WebQSP.train.json", 750, 749, 13),
+        ("interactive-kbqa", "samples/interactive_kbqa/dialogues/cwq_gpt4o_60.json", 60, 44, 0),
+        ("interactive-kbqa", "samples/interactive_kbqa/fewshot", 48, 48, 0),
+    ],
+)
+def test_every_sample_has_the_counts_of_the_documentation(data_dir, form, file, read, kept, without_path):
+    counts = Counts()
+    found = list(import_from(form, data_dir / file, counts))
+    assert (counts.read, counts.kept, len(found)) == (read, kept, kept)
+    assert counts.notes["it has no gold path"] == without_path
+
+
+def test_pathquestions_gold_is_exactly_what_its_paths_give(data_dir, tmp_path):
+    for hops, questions in ((2, 1_908), (3, 5_198)):
+        kgs.build("pathquestion", data_dir / "pathquestion" / f"{hops}H-kb.txt", tmp_path / str(hops), progress=False)
+        store, counts = open_kg(tmp_path / str(hops)), Counts()
+        file = data_dir / "pathquestion" / f"PQ-{hops}H.txt"
+        assert len(list(import_from("pathquestion", file, counts, store=store, only_exact=True))) == questions

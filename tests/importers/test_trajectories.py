@@ -77,6 +77,7 @@ Thought: Query,
 and wait.
 Action: ExecuteSPARQL('SELECT ?x { }')
 Observation: ['Old Town']
+# a note: in between
 Thought: That is it.
 Action: Done.
 
