@@ -109,13 +109,30 @@ class Entity:
 
 
 @dataclass(frozen=True, slots=True)
+class Parse:
+    """One of several annotations of a question; its topic entities or its answers may be missing."""
+
+    topic_entities: tuple[Entity, ...] = ()
+    answers: tuple[Entity, ...] = ()
+    sparql: str | None = None
+    paths: tuple[tuple[str, ...], ...] = ()
+
+    @classmethod
+    def from_json(cls, record: Any) -> Self:
+        entities = _list_of(Entity.from_json)
+        known = {"topic_entities": entities, "answers": entities, "paths": _list_of(_strings)}
+        return cls(**_fields(cls, record, known))
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """A question with its topic entities and gold answers.
 
     ``paths`` holds one relation path per topic entity (one for a chain, two for a conjunction); a
     relation walked against its direction starts with ``^``; a relation through a CVT is
     ``rel1.rel2``. ``structure`` names the shape: ``1-hop`` … ``5-hop``, ``2i`` (conjunction of two
-    branches), or what the data set calls it. ``hops`` is the longest branch's length.
+    branches), or what the data set calls it. ``hops`` is the longest branch's length. ``parses`` holds
+    all annotations where a data set has several; the fields say what was taken of them.
     """
 
     id: str
@@ -128,6 +145,7 @@ class Question:
     hops: int | None = None
     sparql: str | None = None
     paths: tuple[tuple[str, ...], ...] = ()
+    parses: tuple[Parse, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return _record(self)
@@ -141,6 +159,7 @@ class Question:
             "topic_entities": entities,
             "answers": entities,
             "paths": _list_of(_strings),
+            "parses": _list_of(Parse.from_json),
         }
         return cls(**_fields(cls, record, known))
 

@@ -1,64 +1,98 @@
 """Published knowledge bases built as KG folders."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
+from data_pipelines.importers import kqapro_kb, rog
+from data_pipelines.importers.formats import KGS
 from data_pipelines.importers.freebase_slice import read_slice
 from data_pipelines.importers.freebase_slice import triples as slice_triples
+from data_pipelines.importers.lines import read_columns
 from data_pipelines.importers.metaqa_kb import entity_id, read_kb
+from data_pipelines.importers.pathquestion import spaced
 from graphwalker.errors import UserError
 from graphwalker.kg.build import build_from_triples
+from graphwalker.kg.meta import read_meta
 from graphwalker.kg.schema import Schema, load_schema
 from graphwalker.kg.terms import literal
 
-FORMATS = ("metaqa", "freebase-slice")
+Fact = tuple[str, str, str]
 
 
-def build(form: str, source: str | Path, out: str | Path, *, store: str = "memory", progress: bool = True) -> list[str]:
+def build(
+    form: str,
+    source: str | Path,
+    out: str | Path,
+    *,
+    store: str = "memory",
+    progress: bool = True,
+    record: str | None = None,
+) -> list[str]:
     """Build the KG folder ``out`` from ``source`` in the format ``form``; returns what was built, as lines to print.
 
+    ``record`` is for ``rog``: only the subgraph of the record with this id.
     Raises ``UserError`` for an unknown format or a missing file, ``FileFormatError`` (with its line) for a broken one.
     """
-    if form == "metaqa":
-        return build_metaqa(source, out, store=store, progress=progress)
+    if form not in KGS:
+        raise UserError(f"unknown KG format {form!r}: one of {', '.join(KGS)}")
+    if record is not None and form != "rog":
+        raise UserError(f"only rog has records to choose from, not {form}")
+    source = Path(source)
     if form == "freebase-slice":
-        return build_slice(source, out, store=store, progress=progress)
-    raise UserError(f"unknown KG format {form!r}: one of {', '.join(FORMATS)}")
+        return _build_slice(source, out, store=store, progress=progress)
+    if form == "metaqa":
+        return _build_facts(form, read_kb(source), out, store=store, progress=progress)
+    if form == "pathquestion":
+        return _build_facts(form, _path_question_facts(source), out, store=store, progress=progress)
+    triples = kqapro_kb.triples(source) if form == "kqapro" else rog.triples(source, record)
+    schema = "kqapro" if form == "kqapro" else named_schema(form)
+    build_from_triples(triples, out, schema, store=store, source=source.name, progress=progress)
+    counts = read_meta(out)["counts"]
+    return [
+        f"{out}: {counts['triples']:,} triples over {counts['predicates']} relations, "
+        f"{counts['entities'] - counts['mediators']:,} named entities, {counts['mediators']:,} mediators"
+    ]
 
 
-def metaqa_schema() -> Schema:
-    """The profile of MetaQA's KB."""
-    with resources.as_file(resources.files("data_pipelines.importers") / "metaqa.yaml") as path:
-        return load_schema(path)
+def named_schema(form: str) -> Schema:
+    """The profile of a KB whose nodes are known by their names."""
+    with resources.as_file(resources.files("data_pipelines.importers") / "names.yaml") as path:
+        schema = load_schema(path)
+    return replace(schema, name=form, namespaces={**schema.namespaces, "": f"urn:{form}:"})
 
 
-def build_metaqa(source: str | Path, out: str | Path, *, store: str = "memory", progress: bool = True) -> list[str]:
-    """MetaQA's KB: each fact once, in its forward direction."""
-    read = list(read_kb(source))
-    facts = list(dict.fromkeys(read))
+def _path_question_facts(source: Path) -> Iterator[Fact]:
+    for _, (head, relation, tail) in read_columns(source, 3, "\t", "head, relation, tail"):
+        yield spaced(head), relation, spaced(tail)
+
+
+def _build_facts(form: str, read: Iterable[Fact], out: str | Path, *, store: str, progress: bool) -> list[str]:
+    """Facts between names, each once, in its forward direction."""
+    lines = list(read)
+    facts = list(dict.fromkeys(lines))
     names = sorted({name for head, _, tail in facts for name in (head, tail)})
-    build_from_triples(
-        _metaqa_triples(facts, names), out, metaqa_schema(), store=store, source="MetaQA", progress=progress
-    )
-    lines = [
+    triples = _named_triples(facts, names)
+    build_from_triples(triples, out, named_schema(form), store=store, source=form, progress=progress)
+    told = [
         f"{out}: {len(facts):,} facts over {len({r for _, r, _ in facts})} relations, {len(names):,} named entities"
     ]
-    if len(read) > len(facts):
-        lines.append(
-            f"  {len(read) - len(facts):,} lines repeat a fact, many in its reverse direction, and were left out"
+    if len(lines) > len(facts):
+        told.append(
+            f"  {len(lines) - len(facts):,} lines repeat a fact (in its reverse direction, too) and were left out"
         )
-    return lines
+    return told
 
 
-def _metaqa_triples(facts: list[tuple[str, str, str]], names: list[str]) -> Iterator[tuple[str, str, str]]:
+def _named_triples(facts: list[Fact], names: list[str]) -> Iterator[Fact]:
     for head, relation, tail in facts:
         yield entity_id(head), relation, entity_id(tail)
     for name in names:
         yield entity_id(name), "rdfs:label", literal(name)
 
 
-def build_slice(source: str | Path, out: str | Path, *, store: str = "memory", progress: bool = True) -> list[str]:
+def _build_slice(source: Path, out: str | Path, *, store: str, progress: bool) -> list[str]:
     """FB15k-237 as a slice of Freebase."""
     part = read_slice(source)
     build_from_triples(slice_triples(part), out, "freebase", store=store, source="FB15k-237", progress=progress)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from data_pipelines.importers.counts import Counts
+from data_pipelines.importers.found import Found
 from data_pipelines.importers.lines import read_lines
 from data_pipelines.importers.metaqa_kb import entity_id
-from data_pipelines.importers.paths import EXACT, OTHER, PART, LeaveOut, PathWalker
+from data_pipelines.importers.paths import PathWalker
+from data_pipelines.importers.records import Row
 from graphwalker.errors import FileFormatError, UserError
 from graphwalker.kg.store import KGStore
 from graphwalker.types import Entity, Question
@@ -33,12 +34,8 @@ RELATION_OF = {
     "imdbrating": "has_imdb_rating",
 }
 MOVIE = "movie"
-
-# At how many hops the published gold leaves the topic entity out: at one hop a film can have a tag of its own name.
-LEAVE_OUT: dict[int, LeaveOut] = {1: "never", 2: "end", 3: "always"}
-
-PART_OF_KB = "the gold is a part of what the KB says (it knows films of one title as one node)"
-NOT_ON_PATH = "the gold is not what its path gives on the KG"
+MISSING_TOPIC = "error"  # MetaQA is made from its KB: another KG than that one is a mistake
+ONLY_ENTITIES = True
 
 
 @dataclass(frozen=True)
@@ -106,46 +103,14 @@ def _question_file(path: Path, split: str) -> QuestionFile:
     return QuestionFile(path, next((t for t in types if t.is_file()), None), split, hops)
 
 
-def read_questions(
-    source: str | Path,
-    counts: Counts,
-    *,
-    store: KGStore | None = None,
-    split: str | None = None,
-    drop_missing_topics: bool = False,
-    only_exact: bool = False,
-) -> Iterator[Question]:
-    """Yield the questions, counting in ``counts`` what is kept, dropped and noticed.
-
-    With ``store`` topics and answers get its ids, split answers are put together and each gold is held against its
-    path; ``only_exact`` then drops the questions whose gold is not exactly what the path gives.
-    Raises ``FileFormatError`` on a broken line, and on a topic the KG lacks unless ``drop_missing_topics``.
-    """
-    if only_exact and store is None:
-        raise UserError("only exact gold can be kept when there is a KG to hold it against (--kg)")
-    walker = PathWalker(store) if store is not None else None
+def read(source: Path, split: str | None = None, *, form: str = "metaqa") -> Iterator[Found]:
+    """Yield the questions of all files of the source."""
     for file in find_files(source, split):
         types = dict(read_lines(file.types)) if file.types else {}
         number = 0
         for number, line in read_lines(file.path):
-            where = f"{file.path}:{number}"
-            question = _read_line(file, number, line, types)
-            notes: list[str] = []
-            reason = "" if question.answers else "it has no answer"
-            if walker is not None and not reason:
-                if missing := _missing_topic(question, walker.store):
-                    if not drop_missing_topics:
-                        raise FileFormatError(file.path, number, missing)
-                    reason = "its topic entity is not in the KG"
-                else:
-                    question, reason, notes = _against_kg(question, walker, only_exact)
-            if reason:
-                counts.drop(reason, where)
-                continue
-            for note in notes:
-                counts.note(note, where)
-            counts.kept += 1
-            yield question
+            question = replace(_read_line(file, number, line, types), dataset=form)
+            yield Found(question, Row(file.path, number, 0, None))
         if types and max(types) != number:
             raise UserError(f"{file.types}: has {max(types):,} types for the {number:,} questions of {file.path}")
 
@@ -188,40 +153,18 @@ def _id_of(name: str, store: KGStore) -> str | None:
     return next(iter(store.named(name)), None)
 
 
-def _missing_topic(question: Question, store: KGStore) -> str:
-    name = question.topic_entities[0].name
-    return "" if _id_of(name, store) else f"unknown topic entity {name!r}: no entity of the KG has this name"
-
-
-def _leave_out(question: Question) -> LeaveOut:
-    return LEAVE_OUT.get(question.hops or 0, "always")
-
-
-def _against_kg(question: Question, walker: PathWalker, only_exact: bool) -> tuple[Question, str, list[str]]:
-    """The question with the KG's ids, why it is to be dropped ("" if not), and what else was noticed."""
-    store = walker.store
-    notes: list[str] = []
-    topic = replace(question.topic_entities[0], id=_id_of(question.topic_entities[0].name, store))
+def settle(question: Question, walker: PathWalker) -> tuple[Question, list[str]]:
+    """The question with the KG's ids; answers that stand split at their commas are put together."""
+    store, notes = walker.store, []
     names = [answer.name for answer in question.answers]
-    if question.paths and topic.id:
-        ends = walker.walk(topic.id, question.paths[0], _leave_out(question))
+    topics = tuple(replace(topic, id=_id_of(topic.name, store)) for topic in question.topic_entities)
+    question = replace(question, topic_entities=topics)
+    if ends := walker.ends(question):
         joined = rejoin(names, {name for name in store.names(sorted(ends)) if name is not None})
         if joined != names:
             notes.append("an answer that stood split at its comma was put together")
             names = joined
-    answers = tuple(Entity(name, _id_of(name, store)) for name in names)
-    question = replace(question, topic_entities=(topic,), answers=answers)
-    in_kg = sum(answer.id is not None for answer in answers)
-    if not in_kg:
-        return question, "no answer is in the KG", notes
-    if in_kg < len(answers):
-        notes.append("some of its answers are not in the KG")
-    standing = walker.judge(question, _leave_out(question))
-    if standing in (PART, OTHER):
-        notes.append(PART_OF_KB if standing == PART else NOT_ON_PATH)
-    if only_exact and standing != EXACT:
-        return question, PART_OF_KB if standing == PART else NOT_ON_PATH, notes
-    return question, "", notes
+    return replace(question, answers=tuple(Entity(name, _id_of(name, store)) for name in names)), notes
 
 
 def rejoin(names: Sequence[str], expected: Collection[str], longest: int = 8) -> list[str]:

@@ -2,8 +2,7 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,8 +10,6 @@ from graphwalker.errors import UserError
 from graphwalker.files import read_jsonl, write_json, write_jsonl
 from graphwalker.types import Question
 
-QUESTION_FORMATS = ("metaqa", "webqsp")
-KG_FORMATS = ("metaqa", "freebase-slice")
 T = TypeVar("T")
 
 
@@ -35,38 +32,56 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _add_import(group: "argparse._SubParsersAction") -> None:
+    from data_pipelines.importers.formats import MISSING, QUESTIONS, TRAJECTORIES
+
     parser = group.add_parser(
         "import",
-        help="turn a published question set into Question JSONL",
-        description="Writes one Question a line to --out, and what was kept, dropped and noticed to OUT.counts.json.",
+        help="turn a published question set into Question JSONL, or trajectories into Trajectory JSONL",
+        description="Writes one Question (or Trajectory) a line to --out, and what was kept, dropped and noticed to "
+        "OUT.counts.json.",
+        epilog="formats:\n" + _table(QUESTIONS) + "\nwith trajectories:\n" + _table(TRAJECTORIES),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("format", choices=QUESTION_FORMATS)
-    parser.add_argument(
-        "source", type=Path, help="metaqa: its folder, an N-hop folder or a question file; webqsp: the JSON"
-    )
+    parser.add_argument("format", choices=(*QUESTIONS, *TRAJECTORIES), metavar="FORMAT", help="one of those below")
+    parser.add_argument("source", type=Path, help="the file or folder as it is published")
     parser.add_argument("--out", type=Path, required=True, metavar="OUT.jsonl")
     parser.add_argument("--kg", type=Path, help="the KG that topics and answers must be in, and that names them")
-    parser.add_argument("--split", help="the split to import (metaqa: train, dev or test; webqsp: the name to record)")
-    parser.add_argument("--missing-topic", choices=("error", "drop"), help="default: error for metaqa, drop for webqsp")
+    parser.add_argument("--split", help="the split to record (default: as the file's name says); metaqa: to import")
+    parser.add_argument(
+        "--missing-topic",
+        choices=MISSING,
+        help="what becomes of a question whose topic the KG lacks (default: drop; error for metaqa and pathquestion)",
+    )
     parser.add_argument(
         "--only-exact", action="store_true", help="drop questions whose gold path gives another gold on the KG"
     )
-    parser.add_argument(
-        "--closed-world", action="store_true", help="webqsp: keep only the gold answers that the KG has"
-    )
+    parser.add_argument("--closed-world", action="store_true", help="keep only the gold answers that the KG has")
     parser.add_argument(
         "--parses", choices=("first", "union"), help="webqsp: the first usable parse (default), or all of them"
     )
+    parser.add_argument("--language", help="qald: the language of the questions (default: en)")
     parser.add_argument("--limit", type=int, help="stop after this many questions")
     parser.set_defaults(run=run)
 
 
+def _table(formats: dict[str, tuple[str, str]]) -> str:
+    return "\n".join(f"  {name:<17}{what}" for name, (_, what) in formats.items())
+
+
 def _add_import_kg(group: "argparse._SubParsersAction") -> None:
-    parser = group.add_parser("import-kg", help="build a KG from a published knowledge base")
-    parser.add_argument("format", choices=KG_FORMATS)
-    parser.add_argument("source", type=Path, help="metaqa: kb.txt or its folder; freebase-slice: FB15k-237's folder")
+    from data_pipelines.importers.formats import KGS
+
+    parser = group.add_parser(
+        "import-kg",
+        help="build a KG from a published knowledge base",
+        epilog="formats:\n" + "\n".join(f"  {name:<17}{what}" for name, what in KGS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("format", choices=tuple(KGS), metavar="FORMAT", help="one of those below")
+    parser.add_argument("source", type=Path, help="the file or folder as it is published")
     parser.add_argument("out", type=Path, metavar="OUT", help="the KG's folder, replaced as a whole")
     parser.add_argument("--store", choices=("memory", "oxigraph"), default="memory")
+    parser.add_argument("--record", metavar="ID", help="rog: only the subgraph of this record")
     parser.set_defaults(run=run)
 
 
@@ -133,9 +148,9 @@ def _add_split(group: "argparse._SubParsersAction") -> None:
 
 def _import(args: argparse.Namespace) -> int:
     from data_pipelines.importers.counts import Counts
+    from data_pipelines.importers.formats import TRAJECTORIES
+    from data_pipelines.importers.importing import import_from
 
-    if args.format != "webqsp" and (args.closed_world or args.parses):
-        raise UserError(f"--closed-world and --parses are for webqsp, not for {args.format}")
     _check("--limit", args.limit, 1)
     store = None
     if args.kg is not None:
@@ -143,22 +158,20 @@ def _import(args: argparse.Namespace) -> int:
 
         store = open_kg(args.kg)
     counts = Counts()
-    made = _reader(args)(counts=counts, store=store)
-    _write(args, made, counts, "questions", {"format": args.format, "source": str(args.source)})
+    made = import_from(
+        args.format,
+        args.source,
+        counts,
+        store=store,
+        split=args.split,
+        missing=args.missing_topic,
+        only_exact=args.only_exact,
+        closed_world=args.closed_world,
+        **{option: value for option in ("parses", "language") if (value := getattr(args, option)) is not None},
+    )
+    what = "trajectories" if args.format in TRAJECTORIES else "questions"
+    _write(args, made, counts, what, {"format": args.format, "source": str(args.source)})
     return 0
-
-
-def _reader(args: argparse.Namespace) -> Callable[..., Iterator[Question]]:
-    options: dict[str, Any] = {"split": args.split, "only_exact": args.only_exact}
-    if args.missing_topic:
-        options["drop_missing_topics"] = args.missing_topic == "drop"
-    if args.format == "metaqa":
-        from data_pipelines.importers.metaqa import read_questions as read_metaqa
-
-        return partial(read_metaqa, args.source, **options)
-    from data_pipelines.importers.webqsp import read_questions as read_webqsp
-
-    return partial(read_webqsp, args.source, parses=args.parses or "first", closed_world=args.closed_world, **options)
 
 
 def _write(args: argparse.Namespace, made: Iterator[T], counts: Any, what: str, source: dict[str, str]) -> None:
@@ -191,7 +204,7 @@ def counts_path(out: Path) -> Path:
 def _import_kg(args: argparse.Namespace) -> int:
     from data_pipelines.importers import kgs
 
-    facts = kgs.build(args.format, args.source, args.out, store=args.store)
+    facts = kgs.build(args.format, args.source, args.out, store=args.store, record=args.record)
     print("\n".join(facts))
     return 0
 

@@ -1,4 +1,4 @@
-"""`graphwalker kg build | info | query`; `kg_ask` adds the other ways to ask."""
+"""`graphwalker kg build | info | query | check`; `kg_ask` adds the other ways to ask."""
 
 import argparse
 import json
@@ -12,7 +12,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> argparse._SubParsersAc
     build = commands.add_parser("build", help="build a knowledge graph from RDF")
     build.add_argument("source", help="an N-Triples or Turtle file (.nt, .ttl, also .gz), or a folder of them")
     build.add_argument("out", help="the folder to write; a knowledge graph that is there is replaced when all is done")
-    build.add_argument("--schema", default="rdf", help="freebase, rdf, or a YAML file (default: rdf)")
+    build.add_argument("--schema", default="rdf", help="freebase, kqapro, rdf, wikidata, or a YAML file (default: rdf)")
     build.add_argument(
         "--store",
         choices=("memory", "oxigraph"),
@@ -33,11 +33,21 @@ def add_parser(subparsers: argparse._SubParsersAction) -> argparse._SubParsersAc
     query.add_argument("--question", default="", help="the question that relations are ranked against")
     query.add_argument("--top-k", type=int, default=20, help="how many relations to show (default: 20)")
     query.add_argument("--triples", type=int, default=5, help="how many triples to show for each relation (default: 5)")
+
+    check = commands.add_parser(
+        "check",
+        help="say which questions a knowledge graph can answer",
+        description="Recomputes each gold on the graph (a closed world) and counts, by reason, what it cannot answer. "
+        "--out gets the answerable questions with that gold, and OUT.counts.json the counts.",
+    )
+    check.add_argument("questions", type=Path, help="Question JSONL")
+    check.add_argument("--kg", required=True, help="the folder of a built knowledge graph")
+    check.add_argument("--out", type=Path, metavar="OUT.jsonl")
     return commands
 
 
 def run(args: argparse.Namespace) -> int:
-    return {"build": _build, "info": _info, "query": _query}[args.kg_command](args)
+    return {"build": _build, "info": _info, "query": _query, "check": _check}[args.kg_command](args)
 
 
 def _build(args: argparse.Namespace) -> int:
@@ -83,3 +93,31 @@ def _query(args: argparse.Namespace) -> int:
     observation = toolbox.session(args.question).run(args.query)
     print(observation.text)
     return 0 if observation.status in RAN else 1
+
+
+def _check(args: argparse.Namespace) -> int:
+    """Print what can be answered and why the rest cannot; 1 when nothing can."""
+    from tqdm import tqdm
+
+    from data_pipelines.importers.counts import Counts
+    from data_pipelines.importers.paths import CLOSED_WORLD
+    from data_pipelines.kg_check import Checker, check
+    from graphwalker.errors import UserError
+    from graphwalker.files import read_jsonl, write_json, write_jsonl
+    from graphwalker.kg.open import open_kg
+    from graphwalker.types import Question
+
+    if args.out is not None and args.out.resolve() == args.questions.resolve():
+        raise UserError(f"{args.out}: the output would be written onto the input")
+    counts = Counts()
+    questions = tqdm(read_jsonl(args.questions, Question), unit=" questions", leave=False, disable=None)
+    answerable = list(check(questions, Checker(open_kg(args.kg)), counts))
+    if not counts.read:
+        raise UserError(f"{args.questions}: no questions in this file")
+    print("\n".join(["closed world: gold as the graph itself gives it", *counts.lines()]))
+    if args.out is not None and answerable:
+        write_jsonl(args.out, answerable)
+        source = {"questions": str(args.questions), "kg": str(args.kg), "gold": "recomputed, closed world"}
+        write_json(args.out.with_suffix(".counts.json"), {**source, **counts.to_json()})
+        print(f"{args.out}: {len(answerable):,} questions, data set NAME{CLOSED_WORLD}")
+    return 0 if answerable else 1

@@ -34,6 +34,8 @@ class Schema:
     """What describes an entity in a sentence or more; only search reads it."""
     type_predicates: tuple[str, ...] = ()
     """What types an entity: of two with one name, the one with more types comes first."""
+    types_visible: bool = False
+    """The agent sees the predicates of types like any other."""
     reverse_predicates: tuple[str, ...] = ()
     """What declares two relations to be each other's reverse."""
     languages: tuple[str, ...] = ("en", "")
@@ -43,7 +45,7 @@ class Schema:
     id_pattern: str = ""
     """A regular expression: a name that matches it whole is an id, not a name."""
     hidden_predicates: tuple[str, ...] = ()
-    """Predicates the agent never sees, beside those of names, aliases, types and reverses."""
+    """Predicates the agent never sees, beside those of names, aliases, reverses and (unless shown) types."""
     hidden_prefixes: tuple[str, ...] = ()
     """Prefixes of such predicates."""
     visible_predicates: tuple[str, ...] = ()
@@ -92,7 +94,7 @@ class Schema:
         return frozenset(
             self.name_predicates
             + self.alias_predicates
-            + self.type_predicates
+            + (() if self.types_visible else self.type_predicates)
             + self.reverse_predicates
             + self.hidden_predicates
         )

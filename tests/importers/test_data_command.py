@@ -52,11 +52,14 @@ def test_bad_input_is_one_message_and_no_file(metaqa, tmp_path, capsys):
     before = sorted(p.name for p in tmp_path.iterdir())
     capsys.readouterr()
     for words, message in [
-        (["import", "metaqa", metaqa, "--kg", kg, "--out", out], "dev.txt:2: unknown topic entity 'Nobody'"),
+        (
+            ["import", "metaqa", metaqa, "--kg", kg, "--out", out],
+            "dev.txt:2: metaqa-1hop-dev-2: unknown topic entity 'Nobody'",
+        ),
         (["import", "metaqa", metaqa, "--kg", tmp_path / "none", "--out", out], "none"),
         (["import", "metaqa", tmp_path / "none", "--out", out], "no MetaQA question file"),
         (["import", "metaqa", metaqa, "--split", "test", "--out", out], "split 'test'"),
-        (["import", "metaqa", metaqa, "--closed-world", "--out", out], "are for webqsp"),
+        (["import", "metaqa", metaqa, "--closed-world", "--out", out], "need a KG"),
         (["import", "metaqa", metaqa, "--only-exact", "--out", out], "--kg"),
         (["import", "metaqa", metaqa, "--limit", "0", "--out", out], "--limit must be at least 1"),
         (["import", "webqsp", metaqa / "kb.txt", "--out", out], "kb.txt:1: not JSON"),

@@ -4,6 +4,8 @@ import pytest
 
 from data_pipelines.importers import kgs, metaqa, metaqa_kb
 from data_pipelines.importers.counts import Counts
+from data_pipelines.importers.importing import import_from
+from data_pipelines.importers.on_kg import GOLD_IS_PART
 from data_pipelines.importers.paths import PathWalker
 from graphwalker.errors import FileFormatError, UserError
 from graphwalker.kg.open import open_kg
@@ -49,7 +51,7 @@ def questions_in(folder, lines, types=(), hops=1, split="dev"):
 
 def read(source, **options):
     counts = Counts()
-    return list(metaqa.read_questions(source, counts, **options)), counts
+    return list(import_from("metaqa", source, counts, **options)), counts
 
 
 def numbered(folder, triples, relations=("directed_by", "directed_by_reverse")):
@@ -171,9 +173,9 @@ def test_not_utf8_is_named(tmp_path):
 
 def test_an_unknown_topic_is_an_error_or_dropped(tmp_path, store):
     path = questions_in(tmp_path, ["who directed [Alien]\tRidley Scott", "who directed [Aliens]\tJames Cameron"])
-    with pytest.raises(FileFormatError, match="dev.txt:2: unknown topic entity 'Aliens'"):
+    with pytest.raises(FileFormatError, match="dev.txt:2: metaqa-1hop-dev-2: unknown topic entity 'Aliens'"):
         read(path, store=store)
-    found, counts = read(path, store=store, drop_missing_topics=True)
+    found, counts = read(path, store=store, missing="drop")
     assert len(found) == 1 and counts.dropped == {"its topic entity is not in the KG": 1}
     assert counts.examples["its topic entity is not in the KG"].endswith("dev.txt:2")
 
@@ -223,10 +225,10 @@ def test_a_walk_leaves_the_start_out_where_told(store):
 def test_gold_that_is_a_part_of_the_kb_is_noticed_or_dropped(tmp_path, store):
     path = questions_in(tmp_path, ["which language has [Gigi]\tFrench"], ["movie_to_language"])
     (question,), counts = read(path, store=store)
-    assert [e.name for e in question.answers] == ["French"] and counts.notes == {metaqa.PART_OF_KB: 1}
+    assert [e.name for e in question.answers] == ["French"] and counts.notes == {GOLD_IS_PART: 1}
     found, counts = read(path, store=store, only_exact=True)
-    assert not found and counts.dropped == {metaqa.PART_OF_KB: 1}
-    with pytest.raises(UserError, match="a KG to hold it against"):
+    assert not found and counts.dropped == {GOLD_IS_PART: 1}
+    with pytest.raises(UserError, match="need a KG"):
         read(path, only_exact=True)
 
 
@@ -235,5 +237,5 @@ def test_missing_answers_are_counted(tmp_path, store):
     found, counts = read(path, store=store)
     assert [len(q.answers) for q in found] == [2]
     assert counts.dropped == {"it has no answer": 1, "no answer is in the KG": 1}
-    assert counts.notes == {"some of its answers are not in the KG": 1}
+    assert counts.notes == {"some of its answers are not in the KG": 1, "it has no gold path": 1}
     assert counts.to_json()["read"] == 3

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from data_pipelines.importers import webqsp
 from data_pipelines.importers.counts import Counts
+from data_pipelines.importers.importing import import_from
+from data_pipelines.importers.on_kg import GOLD_IS_PART
 from graphwalker.errors import FileFormatError, UserError
 from graphwalker.types import Question
 
@@ -43,7 +44,7 @@ def file(tmp_path):
 
 def read(source, **options):
     counts = Counts()
-    return list(webqsp.read_questions(source, counts, **options)), counts
+    return list(import_from("webqsp", source, counts, **options)), counts
 
 
 def test_a_question(file):
@@ -86,10 +87,24 @@ def test_the_first_usable_parse_is_taken_or_all(file):
     assert [a.name for a in question.answers] == ["Paris", "Lyon"] and len(question.topic_entities) == 1
 
 
-def test_what_has_no_topic_or_no_answer_is_dropped_and_counted(file):
-    found, counts = read(file([parse(topic=None)], [parse(answers=())], [], [parse()]))
-    assert [q.id for q in found] == ["WebQTrn-3"]
-    assert counts.dropped == {"no parse has a topic entity and answers": 3}
+def test_a_null_topic_is_kept_and_noted(file):
+    (null, _), counts = read(file([parse(topic=None)], [parse()]))
+    assert (null.id, null.topic_entities, null.paths, null.structure) == ("WebQTrn-0", (), (), "no path")
+    assert [a.name for a in null.answers] == ["Paris"] and counts.notes["it has no topic entity"] == 1
+
+
+def test_what_has_no_answer_is_dropped_and_counted(file):
+    found, counts = read(file([parse(answers=())], [], [parse()]))
+    assert [q.id for q in found] == ["WebQTrn-2"] and counts.dropped == {"no parse has answers": 2}
+
+
+def test_several_parses_are_all_kept(file, toy_store):
+    path = file([parse(topic=None), parse(), parse(answers=[("m.lyon", "Lyon-FR")])], [parse()])
+    for store in (None, toy_store):
+        (several, one), _ = read(path, store=store)
+        assert [len(p.topic_entities) for p in several.parses] == [0, 1, 1] and one.parses == ()
+        assert several == Question.from_json(several.to_json())
+    assert several.parses[2].answers[0].name == "Lyon"  # the KG's name
 
 
 def test_constraints_and_a_missing_path_are_noted(file):
@@ -139,10 +154,10 @@ def test_only_exact_gold(file, toy_store):
     found, counts = read(path, store=toy_store, only_exact=True)
     assert [q.id for q in found] == ["WebQTrn-0", "WebQTrn-2"]
     assert sorted(counts.dropped) == [
-        "its first parse has constraints",
-        "its first parse has no path",
+        "it has no gold path",
         "its first parse is not usable",
-        "its gold is not exactly what its path gives on the KG",
+        "its gold path has constraints",
+        GOLD_IS_PART,
     ]
     with pytest.raises(UserError, match="need a KG"):
         read(path, only_exact=True)
@@ -150,20 +165,22 @@ def test_only_exact_gold(file, toy_store):
 
 def test_an_unknown_topic_can_be_an_error(file, toy_store):
     path = file([parse()], [parse(topic="m.nowhere")])
-    with pytest.raises(FileFormatError, match=r"train.json:\d+: WebQTrn-1: unknown topic entity 'm.nowhere'") as caught:
-        read(path, store=toy_store, drop_missing_topics=False)
-    line = path.read_text("utf-8").split("\n")[caught.value.line - 1]
-    assert "WebQTrn-1" in line
+    with pytest.raises(
+        FileFormatError, match=r"train.json:\d+: record 2: WebQTrn-1: unknown topic entity 'm.nowhere'"
+    ) as caught:
+        read(path, store=toy_store, missing="error")
+    begin, then = path.read_text("utf-8").split("\n")[caught.value.line - 1 : caught.value.line + 1]
+    assert begin.strip() == "{" and "WebQTrn-1" in then
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"Answers": "Paris"}, "WebQTrn-0: field 'Answers' must be a list"),
-        ({"Answers": [{"AnswerType": "Entity"}]}, "an answer needs an 'AnswerArgument'"),
-        ({"Answers": [answer("m.paris", 7)]}, "'EntityName' must be a str or null"),
-        ({"InferentialChain": [1]}, "'InferentialChain' must hold strings"),
-        ({"TopicEntityMid": 7}, "'TopicEntityMid' must be a str or null"),
+        ({"Answers": "Paris"}, r"record 1: field 'Parses\[0\].Answers': Expected `array \| null`, got `str`"),
+        ({"Answers": [{"AnswerType": "Entity"}]}, r"Answers\[0\]': Object missing required field `AnswerArgument`"),
+        ({"Answers": [answer("m.paris", 7)]}, r"Answers\[0\].EntityName': Expected `str \| null`, got `int`"),
+        ({"InferentialChain": [1]}, r"InferentialChain\[0\]': Expected `str`, got `int`"),
+        ({"TopicEntityMid": 7}, r"TopicEntityMid': Expected `str \| null`, got `int`"),
     ],
 )
 def test_a_wrong_field_is_named_with_its_line(file, change, message):
@@ -173,21 +190,21 @@ def test_a_wrong_field_is_named_with_its_line(file, change, message):
 
 
 def test_wrong_questions_are_named(file, tmp_path):
-    with pytest.raises(FileFormatError, match="'Parses' must be a list"):
+    with pytest.raises(FileFormatError, match="field 'Parses': Expected `array`, got `str`"):
         read(file("x"))
-    with pytest.raises(FileFormatError, match="'RawQuestion' must be a string"):
+    with pytest.raises(FileFormatError, match="field 'RawQuestion': Expected `str . null`, got `int`"):
         read(file([parse()], RawQuestion=7))
     path = tmp_path / "other.json"
     for text, message in [
         ('{"Questions": [\n}', "other.json:2: not JSON"),
-        ("[]", "official form"),
-        ('{"Questions": [3]}', "'QuestionId'"),
+        ("{}", "expected a list, or an object with a list 'Questions'"),
+        ('{"Questions": [3]}', "record 1: Expected `object`, got `int`"),
     ]:
         path.write_text(text, "utf-8")
         with pytest.raises(FileFormatError, match=message):
             read(path)
     path.write_bytes(b'{"Questions":\n "\xff"}')
-    with pytest.raises(FileFormatError, match="other.json:2: not UTF-8"):
+    with pytest.raises(FileFormatError, match="other.json:2: not JSON: .*UTF8"):
         read(path)
     with pytest.raises(UserError, match="no such file"):
         read(tmp_path / "none.json")
