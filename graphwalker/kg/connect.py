@@ -179,4 +179,3 @@ class _Survey:
 
     def _short(self, iri: str) -> str:
         return from_iri(iri, self.schema)
-

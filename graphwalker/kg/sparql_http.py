@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import threading
+from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -92,11 +93,15 @@ def credentials(environ: Mapping[str, str] = os.environ) -> tuple[httpx.BasicAut
 
 
 class SparqlClient:
-    """Sends queries to one endpoint; safe to use from any number of threads. Close it, or let the process end."""
+    """Sends queries to one endpoint; safe to use from any number of threads. Close it, or let the process end.
+
+    `counts` holds how many requests were `sent`, and how many attempts failed by `QueryFailed.kind`.
+    """
 
     def __init__(self, endpoint: Endpoint):
         self.endpoint = endpoint
         self._auth, self._headers = credentials()
+        self.counts: Counter[str] = Counter()  # only the loop's thread adds to it
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._owner = 0  # the process in which the loop's thread runs: a forked one needs its own
@@ -154,6 +159,7 @@ class SparqlClient:
 
     async def _query(self, query: str) -> Result:
         if not self._breaker.admits():
+            self.counts["down"] += 1
             raise QueryFailed("down", f"{self.endpoint.url} has failed {self.endpoint.give_up} times in a row")
         try:
             result = await AsyncRetrying(
@@ -176,7 +182,12 @@ class SparqlClient:
         async with self._slots:
             if self._limiter is not None:
                 await self._limiter.acquire()
-            return interpret(*await self._send("POST", data=form))
+            self.counts["sent"] += 1
+            try:
+                return interpret(*await self._send("POST", data=form))
+            except QueryFailed as failure:
+                self.counts[failure.kind] += 1
+                raise
 
     async def _server(self) -> str:
         _, headers, _ = await self._send("GET", params={"query": "ASK {}"})
@@ -200,7 +211,9 @@ class SparqlClient:
         except (TimeoutError, httpx.TimeoutException) as error:
             raise QueryFailed("timeout", f"{url} gave no whole answer in {seconds:g} s") from error
         except (httpx.HTTPError, httpx.StreamError) as error:
-            raise QueryFailed("reset", f"{url} broke the connection: {error or type(error).__name__}", retry=True) from error
+            raise QueryFailed(
+                "reset", f"{url} broke the connection: {error or type(error).__name__}", retry=True
+            ) from error
 
 
 _backoff = wait_random_exponential(multiplier=0.25, max=4)

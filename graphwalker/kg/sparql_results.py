@@ -47,7 +47,9 @@ def interpret(status: int, headers: Mapping[str, str], body: bytes) -> Result:
     if status in (408, 504):
         raise QueryFailed("timeout", f"the server answered {status}: {_line(message)}")
     if status in _TRANSIENT:
-        raise QueryFailed("server", f"the server answered {status}: {_line(message)}", retry=True, after=_after(headers))
+        raise QueryFailed(
+            "server", f"the server answered {status}: {_line(message)}", retry=True, after=_after(headers)
+        )
     if status != 200:
         kind: Kind = "query" if status == 400 else "server"
         raise QueryFailed(kind, f"the server answered {status}: {_line(message)}")

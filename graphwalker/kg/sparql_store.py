@@ -226,9 +226,7 @@ class SparqlStore(ABC):
 
         return sorted(step for step in steps if not again(step))
 
-    def _ends(
-        self, node: str, steps: list[tuple[int, Step]]
-    ) -> tuple[dict[int, list[tuple[str, str]]], set[int]]:
+    def _ends(self, node: str, steps: list[tuple[int, Step]]) -> tuple[dict[int, list[tuple[str, str]]], set[int]]:
         """(name, id) of the other ends of each numbered step, sorted, each name once; and the steps with too many."""
         if not steps:
             return {}, set()

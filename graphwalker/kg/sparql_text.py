@@ -100,6 +100,11 @@ class Queries:
         tests += [f"EXISTS {{ {name} }}" for name in self._name_patterns(node, f"{node}_name")]
         return f"FILTER({' || '.join(tests)})"
 
+    def _mediators(self, variables: str, edges: str, most: int) -> str:
+        """The first `most` edges, of these the ones at a mediator ?c: apart, or Virtuoso follows all others first."""
+        first = f"{{ SELECT {variables} {{ {edges} }} LIMIT {most} }}"
+        return f"{{ SELECT {variables} {{ {first} {self.is_mediator('?c')} }} }}"
+
     def _way(self, inverse: bool, edges: int, entity: str, first: str, second: str) -> str:
         """The ends ?x of the walks out of (into) an entity by one or two edges; `""` where there can be none."""
         other = f"FILTER(!sameTerm(?x, {entity}))"
@@ -131,7 +136,7 @@ class Queries:
                 near = f"{edge} {entity}" if inverse else f"{entity} {edge}"
                 bound = "?q ?c" if inverse else "?p ?c"
                 block = (
-                    f"{{ SELECT {bound} {{ {near} }} LIMIT {most} }} {self.is_mediator('?c')} {far} . "
+                    f"{self._mediators(bound, near, most)} {far} . "
                     f"FILTER(!sameTerm(?x, {entity})) {self.is_shown('?x')}"
                 )
             blocks.append(f"{block} BIND({k} AS ?k)")
@@ -157,9 +162,11 @@ class Queries:
             )
             if self._can_mediate is None:
                 continue
-            near, far = (f"?c {predicate} {entity}", "?x ?p ?c") if inverse else (f"{entity} {predicate} ?c", "?c ?q ?x")
+            near, far = (
+                (f"?c {predicate} {entity}", "?x ?p ?c") if inverse else (f"{entity} {predicate} ?c", "?c ?q ?x")
+            )
             blocks.append(
-                f"{{ SELECT ?c {{ {near} }} LIMIT {most} }} {self.is_mediator('?c')} {far} . "
+                f"{self._mediators('?c', near, most)} {far} . "
                 f"FILTER(!sameTerm(?x, {entity})) {self.is_shown('?x')} "
                 f"BIND({predicate} AS {'?q' if inverse else '?p'}) BIND({2 * inverse + 1} AS ?k)"
             )
@@ -224,7 +231,7 @@ class Queries:
         ]
         if self._can_mediate is not None:
             blocks.append(
-                f"{{ SELECT ?s ?c {{ ?s {predicate} ?c }} LIMIT {most} }} {self.is_mediator('?c')} ?c ?q ?x . "
+                f"{self._mediators('?s ?c', f'?s {predicate} ?c', most)} ?c ?q ?x . "
                 f"FILTER(!sameTerm(?s, ?x)) {shown} BIND(1 AS ?k)"
             )
         return f"SELECT DISTINCT ?k ?q {{ {any_of(blocks)} }}"

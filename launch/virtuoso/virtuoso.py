@@ -90,8 +90,8 @@ def write_ini(args: argparse.Namespace) -> int:
     memory = args.memory or installed_memory()
     buffers = max(2_000, memory * 2 // 3 // 8_700)
     text = INI.format(
-        folder=folder,
-        data=", ".join(str(path.resolve()) for path in [folder, *args.data]),
+        folder=args.seen_as or folder,
+        data=", ".join(str(path.resolve()) for path in args.data) or "/dump",
         buffers=buffers,
         dirty=buffers * 3 // 4,
         remap=max(2_000, buffers // 8),
@@ -188,6 +188,7 @@ def main() -> int:
     ini = commands.add_parser("ini", help="write FOLDER/virtuoso.ini")
     ini.add_argument("--memory", type=memory_bytes, help="memory that Virtuoso may take, such as 32G (default: all)")
     ini.add_argument("--data", type=Path, nargs="*", default=[], help="folders that files may be loaded from")
+    ini.add_argument("--seen-as", metavar="PATH", help="FOLDER's path for the server, where it runs in a container")
     ini.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
     ini.add_argument("--http-port", type=int, default=8890)
     ini.add_argument("--sql-port", type=int, default=1111)
