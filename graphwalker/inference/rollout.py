@@ -4,8 +4,9 @@ Episodes enter the engine as rows become free and leave it as they end, so the b
 environment never sees tokens, the engine never sees the KG; this loop alone carries text and ids
 between them (GraphWalker, section 2.1: agent loop).
 
-A step of an environment that waits on a network runs in a thread, beside the decoding of the other rows. Its observation
-enters the engine a fixed number of engine steps later, however soon it came, so that a run is the same every time.
+A step of an environment that waits on a network runs in a thread, beside the decoding of the other
+rows. Its observation enters the engine a fixed number of engine steps later, however soon it came, so
+that a run is the same every time.
 """
 
 import dataclasses

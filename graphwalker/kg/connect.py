@@ -42,9 +42,10 @@ def connect_kg(
     """Make the KG folder `out` for an endpoint and return its path.
 
     Up to `edges` edges of each predicate are looked at for its flattened relations. Names are listed, for look-ups that
-    fold case, where there are at most `names`; in a larger graph the usual ways to write a name are tried. Raises
-    `UserError` where there are no triples or the schema names nothing there, and `KGUnavailable` where the endpoint does
-    not answer.
+    fold case, where there are at most `names`; in a larger graph the usual ways to write a name are tried.
+
+    Raises `UserError` where there are no triples or the schema names nothing there, and `KGUnavailable` where the
+    endpoint does not answer.
     """
     out = Path(out)
     _check_replaceable(out)

@@ -13,7 +13,7 @@ from graphwalker.kg.layout import Names, find_mediators, find_names
 from graphwalker.kg.meta import read_meta
 from graphwalker.kg.schema import Schema
 from graphwalker.kg.sparql_store import Row, SparqlStore
-from graphwalker.kg.sparql_text import from_iri, to_term
+from graphwalker.kg.sparql_text import to_term
 from graphwalker.kg.spellings import SPELLINGS, Spellings, write_spellings
 from graphwalker.kg.steps import all_walks, reverses
 from graphwalker.kg.table import TripleTable

@@ -6,7 +6,6 @@ fail at once instead of waiting in turn for a server that is down.
 """
 
 import asyncio
-import contextlib
 import json
 import os
 import threading

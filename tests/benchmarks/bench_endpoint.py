@@ -207,10 +207,9 @@ def main() -> int:
     )
     print(f"{figures['steps']:,} agent steps of {figures['episodes']} episodes, {figures['triples']:,} triples")
     for name, found in figures["stores"].items():
-        print(
-            f"  {name:<11} {found['steps_per_second']:>9,.1f} steps/s {found['queries_per_step']:>7.2f} queries a step   "
-            f"texts unlike memory's: {found['texts_that_differ']}"
-        )
+        rate, queries = found["steps_per_second"], found["queries_per_step"]
+        unlike = found["texts_that_differ"]
+        print(f"  {name:<11} {rate:>9,.1f} steps/s {queries:>7.2f} queries a step   texts unlike memory's: {unlike}")
     print(f"  endpoint / one by one {figures['endpoint_over_one_by_one']:>6.1f}   aim: at least {AIM:g}")
     if args.out:
         write_json(args.out, figures)
