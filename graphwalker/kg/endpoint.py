@@ -103,11 +103,14 @@ def _node(term: dict[str, str], short: Callable[[str], str]) -> str:
     if kind == "uri":
         return short(value)
     if kind == "bnode":
-        return short(BLANK + value)
+        return short(value if "://" in value else BLANK + value)
     if kind not in ("literal", "typed-literal"):
         raise QueryFailed("malformed", f"the server sent a term of type {kind!r}")
     lang = term.get("xml:lang", "")
-    return literal(value, lang, "" if lang else term.get("datatype", XSD + "string"))
+    datatype = "" if lang else term.get("datatype", XSD + "string")
+    if datatype == XSD + "boolean":
+        value = {"1": "true", "0": "false"}.get(value, value)  # as Virtuoso writes them
+    return literal(value, lang, datatype)
 
 
 class Answers:

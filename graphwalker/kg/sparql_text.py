@@ -15,6 +15,7 @@ from graphwalker.kg.store import Step
 from graphwalker.kg.terms import XSD, literal, parse_literal
 
 BLANK = "urn:graphwalker-blank:"  # a blank node that a query can name
+_VIRTUOSO_BLANK = "nodeID://"  # as Virtuoso lets its own be named
 OUT_EDGES, IN_EDGES, OWN_NAME = 4, 5, 6  # the values of ?k in `around` that are not ways
 WAYS = ((False, 1), (False, 2), (True, 1), (True, 2))  # (inverse, number of edges); ?k is a place in it
 
@@ -29,13 +30,19 @@ def to_term(node: str, schema: Schema) -> ox.NamedNode | ox.Literal | None:
             if lang:
                 return ox.Literal(value, language=lang)
             return ox.Literal(value, datatype=ox.NamedNode(datatype)) if datatype else ox.Literal(value)
-        term = ox.NamedNode(BLANK + node[2:] if node.startswith("_:") else schema.expand(node))
+        if node.startswith("_:"):
+            term = ox.NamedNode(node[2:] if node.startswith(_VIRTUOSO_BLANK, 2) else BLANK + node[2:])
+        else:
+            term = ox.NamedNode(schema.expand(node))
     except (ValueError, IndexError):
         return None
     return term if from_iri(term.value, schema) == node else None
 
 
 def from_iri(iri: str, schema: Schema) -> str:
+    """The node of an IRI: its short id, or a blank node for an IRI that stands for one."""
+    if iri.startswith(_VIRTUOSO_BLANK):
+        return "_:" + iri
     return "_:" + iri[len(BLANK) :] if iri.startswith(BLANK) else schema.compact(iri)
 
 

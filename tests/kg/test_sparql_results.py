@@ -75,12 +75,16 @@ def test_terms():
         {"x": {"type": "uri", "value": "http://e/a"}, "y": {"type": "bnode", "value": "b1"}},
         {"x": {"type": "typed-literal", "value": "7", "datatype": "http://www.w3.org/2001/XMLSchema#integer"}},
         {"x": {"type": "literal", "value": 'a "b"', "xml:lang": "EN"}},
+        {"x": {"type": "bnode", "value": "nodeID://b1"}},
+        {"x": {"type": "typed-literal", "value": "1", "datatype": "http://www.w3.org/2001/XMLSchema#boolean"}},
         {"x": {"type": "literal", "value": "s", "datatype": "http://www.w3.org/2001/XMLSchema#string"}},
     ]
     assert decoded(interpret(200, httpx.Headers(), select(*rows)), lambda iri: iri.rpartition("/")[2]) == [
         {"x": "a", "y": "urn:graphwalker-blank:b1"},
         {"x": '"7"^^<http://www.w3.org/2001/XMLSchema#integer>'},
         {"x": '"a \\"b\\""@en'},
+        {"x": "b1"},
+        {"x": '"true"^^<http://www.w3.org/2001/XMLSchema#boolean>'},
         {"x": '"s"'},
     ]
 
