@@ -56,6 +56,11 @@ class KGEnv:
         """Whether the next call must be `reset`."""
         return self._question is None or self._ending is not None
 
+    @property
+    def waits(self) -> bool:
+        """Whether a step may wait on a network: then it is worth running several episodes' steps at a time."""
+        return self.toolbox.store.remote
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Begin an episode on ``options["question"]``; `seed` is accepted and changes nothing."""
         question = (options or {}).get("question")

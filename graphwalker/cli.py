@@ -22,7 +22,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "kg": Command("build, inspect and query knowledge graphs", ("kg", "kg_ask")),
+    "kg": Command("build, inspect and query knowledge graphs", ("kg", "kg_ask", "connect")),
     "data": Command("import questions and synthesise trajectories", ("data", "synth")),
     "eval": Command("run an agent over questions and score it", ("eval",)),
     "rescore": Command("compute a run's metrics again from its trajectories", ("rescore",)),

@@ -55,7 +55,7 @@ def _build(args: argparse.Namespace) -> int:
 
     out = build_kg(args.source, args.out, args.schema, store=args.store, progress=not args.quiet)
     print(f"built {out}")
-    return _print_counts(out)
+    return print_counts(out)
 
 
 def _info(args: argparse.Namespace) -> int:
@@ -68,10 +68,10 @@ def _info(args: argparse.Namespace) -> int:
         return 0
     open_kg(args.kg)  # so that a damaged folder is said to be one
     print(f"store     {meta['store']}\nschema    {meta['profile']['name']}\nsource    {meta['source'] or '(unknown)'}")
-    return _print_counts(Path(args.kg))
+    return print_counts(Path(args.kg))
 
 
-def _print_counts(folder: Path) -> int:
+def print_counts(folder: Path) -> int:
     from graphwalker.kg.meta import read_meta
 
     counts = read_meta(folder)["counts"]

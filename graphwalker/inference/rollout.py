@@ -3,10 +3,16 @@
 Episodes enter the engine as rows become free and leave it as they end, so the batch stays full. The
 environment never sees tokens, the engine never sees the KG; this loop alone carries text and ids
 between them (GraphWalker, section 2.1: agent loop).
+
+A step of an environment that waits on a network runs in a thread, beside the decoding of the other
+rows. Its observation enters the engine a fixed number of engine steps later, however soon it came, so
+that a run is the same every time.
 """
 
 import dataclasses
+from collections import deque
 from collections.abc import Hashable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -17,12 +23,19 @@ from graphwalker.protocol.prompts import final_answer
 from graphwalker.types import Trajectory
 
 CUT_NOTE = "... (observation cut: no room for the rest)"
+StepResult = tuple[str, float, bool, bool, dict[str, Any]]
 
 
 class Episode(Protocol):
-    """What the harness asks of an environment (``envs.kg_env.KGEnv``), already reset."""
+    """What the harness asks of an environment (``envs.kg_env.KGEnv``), already reset.
 
-    def step(self, text: str, truncated_turn: bool = False) -> tuple[str, float, bool, bool, dict[str, Any]]: ...
+    ``waits`` says that ``step`` may wait on a network; steps of different environments then run in threads.
+    """
+
+    @property
+    def waits(self) -> bool: ...
+
+    def step(self, text: str, truncated_turn: bool = False) -> StepResult: ...
 
     def trajectory(self) -> Trajectory: ...
 
@@ -91,31 +104,60 @@ def run_episodes(
     sampling: Sampling,
     *,
     max_observation_tokens: int = 2048,
+    network_delay: int = 4,
 ) -> Iterator[Rollout]:
     """Run episodes to their end; yields each as it ends (in no fixed order, but the same one every time).
 
     ``starts`` is consumed as rows become free, so a generator may make environments late. An
     observation over ``max_observation_tokens``, or over what is left of the row, is cut visibly; where
-    nothing is left, the episode ends. Raises ``UserError`` for a prompt that fills its row.
+    nothing is left, the episode ends. What an environment that waits on a network observes is taken
+    ``network_delay`` engine steps later. Raises ``UserError`` for a prompt that fills its row.
     """
     chat = ChatTokens(engine.tokenizer)
     waiting = iter(starts)
     running: dict[Hashable, Rollout] = {}
-    exhausted = False
-    while running or not exhausted:
-        while not exhausted and len(running) < engine.capacity:
-            start = next(waiting, None)
-            if start is None:
-                exhausted = True
-                break
-            _check_room(start, engine)
-            running[start.key] = Rollout(start.key, start.env, start.prompt_ids)
-            engine.add(start.key, start.prompt_ids, sampling, start.seed)
-        for done in engine.step() if running else ():
-            rollout = running[done.key]
-            if _advance(rollout, done, engine, chat, sampling, max_observation_tokens):
-                engine.release(done.key)
-                yield running.pop(done.key)
+    asked: deque[_Asked] = deque()
+    exhausted, now = False, 0
+    with ThreadPoolExecutor(engine.capacity, "episode") as threads:  # starts none until it is used
+        while running or not exhausted:
+            while not exhausted and len(running) < engine.capacity:
+                start = next(waiting, None)
+                if start is None:
+                    exhausted = True
+                    break
+                _check_room(start, engine)
+                running[start.key] = Rollout(start.key, start.env, start.prompt_ids)
+                engine.add(start.key, start.prompt_ids, sampling, start.seed)
+            now += 1
+            for done in engine.step() if len(running) > len(asked) else ():
+                rollout = running[done.key]
+                asked.append(_ask(rollout, done, engine, now + network_delay, threads))
+            while asked and (asked[0].due <= now or len(asked) == len(running)):
+                turn = asked.popleft()
+                if _advance(turn, engine, chat, sampling, max_observation_tokens):
+                    engine.release(turn.done.key)
+                    yield running.pop(turn.done.key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A finished turn and what its environment says to it, from engine step ``due`` on."""
+
+    rollout: Rollout
+    done: Completion
+    result: "Future[StepResult] | StepResult"
+    due: int
+
+
+def _ask(rollout: Rollout, done: Completion, engine: Engine, due: int, threads: ThreadPoolExecutor) -> _Asked:
+    """Give a finished turn to its environment."""
+    rollout.generated(done)
+    text_ids = done.ids[:-1] if done.stopped else done.ids
+    # some tokenizers take the space before a full stop away when they decode; a name may have one
+    text = engine.tokenizer.decode(text_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    if rollout.env.waits:
+        return _Asked(rollout, done, threads.submit(rollout.env.step, text, truncated_turn=not done.stopped), due)
+    return _Asked(rollout, done, rollout.env.step(text, truncated_turn=not done.stopped), 0)
 
 
 def _check_room(start: Start, engine: Engine) -> None:
@@ -126,15 +168,11 @@ def _check_room(start: Start, engine: Engine) -> None:
         )
 
 
-def _advance(
-    rollout: Rollout, done: Completion, engine: Engine, chat: ChatTokens, sampling: Sampling, max_tokens: int
-) -> bool:
-    """Give a finished turn to the environment and its observation to the engine; True when the episode is over."""
-    rollout.generated(done)
-    text_ids = done.ids[:-1] if done.stopped else done.ids
-    # some tokenizers take the space before a full stop away when they decode; a name may have one
-    text = engine.tokenizer.decode(text_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
-    observation, rollout.reward, terminated, truncated, _ = rollout.env.step(text, truncated_turn=not done.stopped)
+def _advance(turn: _Asked, engine: Engine, chat: ChatTokens, sampling: Sampling, max_tokens: int) -> bool:
+    """Give an observation to the engine; True when the episode is over."""
+    rollout, done = turn.rollout, turn.done
+    result = turn.result.result() if isinstance(turn.result, Future) else turn.result
+    observation, rollout.reward, terminated, truncated, _ = result
     if terminated or truncated:
         return True
     reserve = min(sampling.max_new_tokens, engine.max_length // 8)  # for the turn that follows

@@ -30,6 +30,7 @@ class MemoryStore:
     """A `KGStore` over a folder that `build` wrote. Opening maps the arrays; pages load as they are touched."""
 
     schema: Schema
+    remote = False
 
     def __init__(self, folder: str | Path):
         """Open `folder`. Raises `UserError` when it is missing, half-built or damaged."""

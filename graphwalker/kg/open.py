@@ -9,7 +9,10 @@ from graphwalker.kg.store import KGStore
 
 
 def open_kg(path: str | Path) -> KGStore:
-    """The KG that `graphwalker kg build` left in a folder. Raises `UserError` when it is missing or half-built."""
+    """The KG that `graphwalker kg build` or `kg connect` left in a folder.
+
+    Raises `UserError` when it is missing or half-built.
+    """
     kind = read_meta(path)["store"]
     if kind == "memory":
         from graphwalker.kg.memory import MemoryStore
@@ -19,6 +22,10 @@ def open_kg(path: str | Path) -> KGStore:
         from graphwalker.kg.oxigraph import OxigraphStore
 
         return OxigraphStore.open(path)
+    if kind == "endpoint":
+        from graphwalker.kg.endpoint import EndpointStore
+
+        return EndpointStore.open(path)
     raise UserError(f"{Path(path) / META}: unknown store {kind!r}")
 
 

@@ -200,4 +200,28 @@ def load_schema(schema: "Schema | str | Path") -> Schema:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise FileFormatError(where, line, f"not YAML: {error.problem}") from error
-    return Schema.from_json(record, where)
+    return Schema.from_json(_resolved(record, Path(where).parent, where), where)
+
+
+def _resolved(record: Any, folder: Path, where: str) -> Any:
+    """The settings with the profile that `extends` names under them, and with lists read from their files.
+
+    A list may be given as `{file: NAME}`: one entry a line, empty lines and `#` comments left out, NAME beside the
+    profile. Whitelists of Freebase's predicates have thousands of lines.
+    """
+    if not isinstance(record, dict):
+        return record
+    record = dict(record)
+    if "extends" in record:
+        base = str(record.pop("extends"))
+        beside = folder / base
+        record = {**load_schema(beside if beside.is_file() else base).to_json(), **record}
+    for key, value in record.items():
+        if key != "namespaces" and isinstance(value, dict) and set(value) == {"file"}:
+            path = folder / str(value["file"])
+            try:
+                lines = path.read_text("utf-8").splitlines()
+            except (OSError, UnicodeDecodeError) as error:
+                raise UserError(f"{where}: {key}: {path} cannot be read: {error}") from error
+            record[key] = [entry for line in lines if (entry := line.partition("#")[0].strip())]
+    return record

@@ -39,12 +39,14 @@ class Step:
 class Expansion:
     """What one relation leads to from an entity: at most ``limit`` triples and how many there are in all.
 
-    ``triples`` hold *node ids*; heads and tails are named nodes or literals, never mediators.
+    ``triples`` hold *node ids*; heads and tails are named nodes or literals, never mediators. ``capped`` says that
+    there were too many to look at: these are the first of some, and ``total`` counts only those.
     """
 
     relation: str
     triples: tuple[Triple, ...]
     total: int
+    capped: bool = False
 
 
 class KGStore(Protocol):
@@ -54,6 +56,8 @@ class KGStore(Protocol):
     """
 
     schema: "Schema"
+    remote: bool
+    """Whether an answer may wait on a network, so that callers do well to ask for several at a time (in threads)."""
 
     def __len__(self) -> int:
         """Number of triples."""

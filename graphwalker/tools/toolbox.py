@@ -110,7 +110,8 @@ class Toolbox:
             lines += [f"[{printed[t.head]}, {escape_name(t.relation)}, {printed[t.tail]}]" for t in expansion.triples]
             if expansion.total > len(expansion.triples):
                 more = expansion.total - len(expansion.triples)
-                lines.append(f"... {more} more triples of {escape_name(expansion.relation)}")
+                least = "at least " if expansion.capped else ""
+                lines.append(f"... {least}{more} more triples of {escape_name(expansion.relation)}")
         if not lines:
             return Triples(self._no_triples(node, run), {})
         if len(relations) > len(run):

@@ -1,5 +1,9 @@
 """The rollout harness with an engine that says what it is told: what becomes of every kind of turn."""
 
+import random
+import threading
+import time
+
 import pytest
 
 from graphwalker.errors import UserError
@@ -136,3 +140,56 @@ def test_environments_are_made_as_rows_become_free(toy_tokenizer, toy_tasks, toy
     next(running)
     assert len(alive) == 2
     assert len(list(running)) == 4
+
+
+class Far:
+    """An environment that takes its time, as one behind a network does."""
+
+    waits = True
+
+    def __init__(self, env, draw, log):
+        self.env, self.draw, self.log = env, draw, log
+
+    def step(self, text, truncated_turn=False):
+        self.log.append(threading.current_thread() is not threading.main_thread())
+        time.sleep(self.draw.random() * 0.02)
+        return self.env.step(text, truncated_turn)
+
+    def trajectory(self):
+        return self.env.trajectory()
+
+
+def test_waiting_on_a_network_changes_nothing_and_is_the_same_every_time(
+    toy_tokenizer, toy_tasks, toy_env, scripted_engine
+):
+    scripts = [toy_tasks[0][1], [ASK, PARIS], [ASK] * 10, [PARIS], ["", ASK, PARIS], [ASK, ASK, PARIS]]
+
+    def run(far, seed, delay):
+        log, threads, draw = [], [], random.Random(seed)
+        engine = scripted_engine(toy_tokenizer, lambda key: scripts[key], capacity=4)
+        add, starts = engine.add, []
+        engine.add = lambda key, ids, *rest: (log.append((key, tuple(ids))), add(key, ids, *rest))
+        for key in range(len(scripts)):
+            env = toy_env()
+            env.reset(options={"question": toy_tasks[0][0]})
+            starts.append(Start(key, Far(env, draw, threads) if far else env, [5]))
+        done = [(r.key, r.trajectory()) for r in run_episodes(starts, engine, SAMPLING, network_delay=delay)]
+        assert all(threads) and bool(threads) == far
+        return log, done
+
+    near = run(False, 0, 3)
+    for delay in (0, 3, 1000):
+        first, second = run(True, 1, delay), run(True, 2, delay)
+        assert first == second
+        assert dict(first[1]) == dict(near[1])
+
+
+def test_an_error_of_a_waiting_environment_is_raised(toy_tokenizer, toy_tasks, toy_env, scripted_engine):
+    class Broken(Far):
+        def step(self, text, truncated_turn=False):
+            raise ZeroDivisionError
+
+    start = Start(0, Broken(toy_env(), None, None), [5])
+    engine = scripted_engine(toy_tokenizer, lambda key: [PARIS])
+    with pytest.raises(ZeroDivisionError):
+        list(run_episodes([start], engine, SAMPLING))

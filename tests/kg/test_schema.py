@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphwalker.errors import UserError
 from graphwalker.kg.build import build_from_triples
 from graphwalker.kg.open import open_kg
 from graphwalker.kg.schema import Schema, builtin_schemas, load_schema
@@ -73,3 +74,19 @@ def test_an_id_for_a_name_is_no_name(tmp_path):
     rows += [(node, "type.object.name", literal(node.upper(), "en")) for node in ("m.a", "m.b")]
     store = open_kg(build_from_triples(rows, tmp_path / "kg"))
     assert store.is_mediator("m.0cvt") and [s.relation for s in store.steps("m.a")] == ["r.x.r.y"]
+
+
+def test_a_profile_extends_another_and_reads_lists_from_files(tmp_path):
+    (tmp_path / "relations.txt").write_text("# of films\nfilm.film.directed_by\n\npeople.person.gender # one more\n")
+    profile = tmp_path / "films.yaml"
+    profile.write_text("extends: freebase\nname: films\nvisible_predicates: {file: relations.txt}\n")
+    schema = load_schema(profile)
+    assert schema.visible_predicates == ("film.film.directed_by", "people.person.gender")
+    assert schema.is_visible("people.person.gender") and not schema.is_visible("people.person.height")
+    assert schema.mediators_unnamed and schema.name == "films"
+    profile.write_text("extends: freebase\nvisible_predicates: {file: none.txt}\n")
+    with pytest.raises(UserError, match="none.txt"):
+        load_schema(profile)
+    profile.write_text("extends: nothing\n")
+    with pytest.raises(UserError, match="nothing"):
+        load_schema(profile)

@@ -14,10 +14,22 @@ ADJOINS = "location.location.adjoin_s.location.adjoining_relationship.adjoins"
 BORN, AREA = "people.person.place_of_birth", "location.location.area"
 
 
-@pytest.fixture(scope="module", params=["memory", "oxigraph"])
-def store(request, toy_nt, tmp_path_factory):
-    out = tmp_path_factory.mktemp("kg") / "kg"
-    opened = open_kg(build_kg(toy_nt, out, "freebase", store=request.param, progress=False))
+@pytest.fixture(
+    scope="module",
+    params=[
+        "memory",
+        "oxigraph",
+        "oxigraph server",
+        pytest.param("virtuoso server", marks=pytest.mark.virtuoso),
+    ],
+)
+def store(request, toy_nt, tmp_path_factory, connected):
+    kind, _, server = request.param.partition(" ")
+    if server:
+        folder = connected(kind, toy_nt)
+    else:
+        folder = build_kg(toy_nt, tmp_path_factory.mktemp("kg") / "kg", "freebase", store=kind, progress=False)
+    opened = open_kg(folder)
     yield opened
     opened.close()
 

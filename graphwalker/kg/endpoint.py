@@ -1,0 +1,153 @@
+"""A knowledge graph behind a SPARQL endpoint: Virtuoso, Oxigraph server, QLever, Fuseki, Blazegraph.
+
+`graphwalker kg connect` makes the folder that names it (`graphwalker.kg.connect`). The store waits on a network, so
+callers do well to ask from several threads; equal queries that are under way at a time are sent once, and the answers
+of the last ones are kept.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from graphwalker.errors import UserError
+from graphwalker.kg.kinds import read_kinds
+from graphwalker.kg.meta import META, read_meta
+from graphwalker.kg.schema import Schema
+from graphwalker.kg.sparql_http import Endpoint, SparqlClient
+from graphwalker.kg.sparql_results import QueryFailed, Result
+from graphwalker.kg.sparql_store import Row, SparqlStore
+from graphwalker.kg.sparql_text import BLANK
+from graphwalker.kg.spellings import SPELLINGS, Spellings
+from graphwalker.kg.terms import XSD, literal, literal_value
+from graphwalker.types import Triple
+
+_CACHED, _CACHED_ROWS = 4_096, 200  # answers that are kept, and the rows of the largest such one
+_PAGE = 5_000
+STORE = "endpoint"
+
+
+class EndpointStore(SparqlStore):
+    """A `KGStore` that asks a SPARQL endpoint; open it with a folder that `graphwalker kg connect` made."""
+
+    remote = True
+
+    def __init__(self, folder: str | Path):
+        """Open `folder`; nothing is sent yet. Raises `UserError` when it is missing or its settings are wrong."""
+        self.path = Path(folder)
+        self.meta = read_meta(self.path, STORE)
+        self.endpoint = Endpoint.from_json(self.meta.get(STORE), str(self.path / META))
+        schema = Schema.from_json(self.meta["profile"], str(self.path))
+        spellings = self.path / SPELLINGS
+        super().__init__(schema, *read_kinds(self.path), Spellings(spellings) if spellings.exists() else None)
+        self.max_rows = self.endpoint.max_rows
+        self.client = SparqlClient(self.endpoint)
+        self._answers = Answers(_CACHED, _CACHED_ROWS)
+
+    @classmethod
+    def open(cls, folder: str | Path) -> "EndpointStore":
+        return cls(folder)
+
+    def __reduce__(self):
+        return type(self), (self.path,)
+
+    def __len__(self) -> int:
+        (row,) = self.rows("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }")
+        return int(literal_value(row["n"]))
+
+    def rows(self, sparql: str) -> list[Row]:
+        return self._answers.get(sparql, lambda: decoded(self.client.run(sparql), self._short))
+
+    def close(self) -> None:
+        self.client.close()
+
+    def _query(self, sparql: str) -> list[Row] | bool:
+        try:
+            result = self.client.run(sparql)
+        except QueryFailed as failure:
+            if failure.kind == "query":
+                raise UserError(f"SPARQL: {failure}") from failure
+            raise
+        return decoded(result, self._short) if result.boolean is None else result.boolean
+
+    def _scan(self, head: str | None, relation: str | None, tail: str | None) -> Iterator[Triple]:
+        """Pages of the server's own order, which stays the same while the graph does."""
+        given = {"?s": head, "?p": relation, "?o": tail}
+        pattern = " ".join(v if node is None else self.queries.term(node) for v, node in given.items())
+        wanted = " ".join(v for v, node in given.items() if node is None) or "?s"
+        if None not in (head, relation, tail):
+            if self._exists(pattern):
+                yield Triple(str(head), str(relation), str(tail))
+            return
+        size = min(_PAGE, self.max_rows or _PAGE)
+        for offset in range(0, 1 << 62, size):
+            page = f"SELECT {wanted} {{ {pattern} }} LIMIT {size} OFFSET {offset}"
+            rows = decoded(self.client.run(page), self._short)
+            for row in rows:
+                yield Triple(*(row[v[1:]] if node is None else node for v, node in given.items()))
+            if len(rows) < size:
+                return
+
+
+def decoded(result: Result, short: Callable[[str], str]) -> list[Row]:
+    """The rows of a SELECT, with terms as everywhere; `short` makes a node of an IRI. Raises `QueryFailed`."""
+    if result.boolean is not None:
+        raise QueryFailed("malformed", "the server answered a SELECT with a truth value")
+    return [{key: _node(term, short) for key, term in row.items()} for row in result.bindings]
+
+
+def _node(term: dict[str, str], short: Callable[[str], str]) -> str:
+    kind, value = term["type"], term["value"]
+    if kind == "uri":
+        return short(value)
+    if kind == "bnode":
+        return short(value if "://" in value else BLANK + value)
+    if kind not in ("literal", "typed-literal"):
+        raise QueryFailed("malformed", f"the server sent a term of type {kind!r}")
+    lang = term.get("xml:lang", "")
+    datatype = "" if lang else term.get("datatype", XSD + "string")
+    if datatype == XSD + "boolean":
+        value = {"1": "true", "0": "false"}.get(value, value)  # as Virtuoso writes them
+    return literal(value, lang, datatype)
+
+
+class Answers:
+    """The answers to the last `size` queries, without those of more than `rows` rows; failures are not kept.
+
+    Threads that ask the same at the same time share one answer, or one failure.
+    """
+
+    def __init__(self, size: int, rows: int):
+        self._size, self._rows = size, rows
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, Any] = OrderedDict()
+        self._under_way: dict[str, Future] = {}
+
+    def get(self, query: str, fetch: Callable[[], Any]) -> Any:
+        with self._lock:
+            if query in self._kept:
+                self._kept.move_to_end(query)
+                return self._kept[query]
+            waiting = self._under_way.get(query)
+            if waiting is None:
+                mine: Future = Future()
+                self._under_way[query] = mine
+        if waiting is not None:
+            return waiting.result()
+        try:
+            answer = fetch()
+        except BaseException as error:
+            with self._lock:
+                del self._under_way[query]
+            mine.set_exception(error)
+            raise
+        with self._lock:
+            del self._under_way[query]
+            if not isinstance(answer, list) or len(answer) <= self._rows:
+                self._kept[query] = answer
+                if len(self._kept) > self._size:
+                    self._kept.popitem(last=False)
+        mine.set_result(answer)
+        return answer

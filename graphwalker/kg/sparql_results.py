@@ -1,0 +1,85 @@
+"""What an HTTP answer to a SPARQL query means: rows, or one of the ways in which there is no answer.
+
+A server that is in trouble must never look like a graph without triples. Virtuoso in particular answers 200 with the
+rows it has so far, or none, when its time limit strikes, and says so only in a header (`X-SQL-State: S1TAT`).
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from graphwalker.errors import KGUnavailable
+
+Kind = Literal["timeout", "refused", "reset", "server", "malformed", "query", "down"]
+"""Of a failure: no answer in time; no connection; a connection that broke; an error status; an answer that is cut or no
+SPARQL result; a query that the server does not take; the breaker is open, so nothing was sent."""
+
+_TRANSIENT = (429, 500, 502, 503, 504)
+_TIMED_OUT = ("S1TAT", "S1T00")  # Virtuoso's states: an "anytime" answer, a transaction that was stopped
+_SHOWN = 200  # characters of a server's message
+
+
+class QueryFailed(KGUnavailable):
+    """A query without an answer; `kind` says why, `retry` whether it may be sent again."""
+
+    def __init__(self, kind: Kind, message: str, *, retry: bool = False, after: float = 0.0):
+        super().__init__(message, "kg_timeout" if kind == "timeout" else "kg_error")
+        self.kind, self.retry = kind, retry
+        self.after = after  # seconds that the server asks to be left alone
+
+
+class Result(NamedTuple):
+    """`bindings` of a SELECT as JSON has them, or the `boolean` of an ASK; `cut` when the server left rows out."""
+
+    bindings: list[dict[str, dict[str, str]]]
+    boolean: bool | None
+    cut: bool
+
+
+def interpret(status: int, headers: Mapping[str, str], body: bytes) -> Result:
+    """The result in an HTTP answer. `headers` must not care for case. Raises `QueryFailed`."""
+    state = headers.get("x-sql-state", "")
+    message = headers.get("x-sql-message", "") or body[:_SHOWN].decode("utf-8", "replace").strip()
+    if state in _TIMED_OUT or (status >= 500 and any(code in message for code in _TIMED_OUT)):
+        raise QueryFailed("timeout", f"the server stopped the query at its time limit ({_line(message)})")
+    if state:
+        raise QueryFailed("server", f"the server answered with SQL state {state}: {_line(message)}", retry=True)
+    if status in (408, 504):
+        raise QueryFailed("timeout", f"the server answered {status}: {_line(message)}")
+    if status in _TRANSIENT:
+        raise QueryFailed(
+            "server", f"the server answered {status}: {_line(message)}", retry=True, after=_after(headers)
+        )
+    if status != 200:
+        kind: Kind = "query" if status == 400 else "server"
+        raise QueryFailed(kind, f"the server answered {status}: {_line(message)}")
+    try:
+        return _read(json.loads(body), "x-sparql-maxrows" in headers)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        shown = _line(body[:_SHOWN].decode("utf-8", "replace")) or "(nothing)"
+        raise QueryFailed("malformed", f"not a SPARQL result in JSON ({error}): {shown}", retry=True) from error
+
+
+def _read(record: Any, cut: bool) -> Result:
+    if "boolean" in record:
+        if not isinstance(record["boolean"], bool):
+            raise ValueError("boolean is neither true nor false")
+        return Result([], record["boolean"], cut)
+    bindings = record["results"]["bindings"]
+    if record["head"]["vars"] == ["__ASK_RETVAL"]:  # Virtuoso's truth: a row, or none
+        return Result([], bool(bindings), cut)
+    for row in bindings:
+        for term in row.values():
+            if not isinstance(term["type"], str) or not isinstance(term["value"], str):
+                raise ValueError("a term without type and value")
+    return Result(bindings, None, cut)
+
+
+def _after(headers: Mapping[str, str]) -> float:
+    """Seconds in Retry-After, where it is a number."""
+    text = headers.get("retry-after", "")
+    return min(float(text), 60.0) if text.isdigit() else 0.0
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:_SHOWN]

@@ -1,0 +1,103 @@
+"""SPARQL servers for tests: real ones, started on free ports of the loopback."""
+
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+VIRTUOSO = ROOT / "launch" / "virtuoso" / "virtuoso.py"
+GRAPH = "http://graphwalker.test/kg"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """A SPARQL server that can be stopped and started again on its port."""
+
+    def __init__(self, command: list[str], url: str, log: Path, graph: str = "", port: int = 0):
+        self.command, self.url, self.log, self.graph, self.port = command, url, log, graph, port
+        self.process: subprocess.Popen | None = None
+
+    def start(self, seconds: float = 120) -> None:
+        with open(self.log, "a") as log:
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            assert self.process.poll() is None, f"{self.command} ended: {self.log.read_text()[-2000:]}"
+            try:
+                if httpx.get(self.url, params={"query": "ASK {}"}, timeout=5).status_code == 200:
+                    return
+            except httpx.HTTPError:
+                pass
+            time.sleep(0.1)
+        raise AssertionError(f"{self.url} does not answer: {self.log.read_text()[-2000:]}")
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+def _oxigraph(nt: Path, folder: Path) -> Server:
+    binary = shutil.which("oxigraph", path=str(Path(sys.executable).parent)) or shutil.which("oxigraph")
+    if binary is None:
+        pytest.skip("needs the Oxigraph server (`pip install oxigraph`)")
+    port, data = free_port(), folder / "data"
+    subprocess.run([binary, "load", "--location", data, "--file", nt], check=True, capture_output=True)
+    command = [binary, "serve", "--location", str(data), "--bind", f"127.0.0.1:{port}"]
+    return Server(command, f"http://127.0.0.1:{port}/query", folder / "log", port=port)
+
+
+def _virtuoso(nt: Path, folder: Path) -> Server:
+    if not shutil.which("virtuoso-t") or not shutil.which("isql-vt"):
+        pytest.skip("needs virtuoso-t and isql-vt (`apt-get install virtuoso-opensource-7`)")
+    http, sql, home = free_port(), free_port(), folder / "db"
+    script = [sys.executable, str(VIRTUOSO)]
+    ports = ["--http-port", str(http), "--sql-port", str(sql), "--max-rows", "10000", "--seconds", "60"]
+    subprocess.run([*script, "ini", home, "--memory", "400M", *ports, "--data", nt.parent], check=True)
+    server = Server([*script, "serve", str(home)], f"http://127.0.0.1:{http}/sparql", folder / "log", GRAPH, http)
+    server.start()
+    subprocess.run([*script, "load", home, nt, "--graph", GRAPH], check=True, timeout=600)
+    return server
+
+
+@pytest.fixture(scope="session")
+def sparql_server(tmp_path_factory):
+    """A function (kind, N-Triples file) that gives a running server with the triples; kind is oxigraph or virtuoso."""
+    started: list[Server] = []
+
+    def start(kind: str, nt: Path) -> Server:
+        folder = tmp_path_factory.mktemp(kind)
+        server = {"oxigraph": _oxigraph, "virtuoso": _virtuoso}[kind](nt, folder)
+        started.append(server)
+        if server.process is None:
+            server.start()
+        return server
+
+    yield start
+    for server in started:
+        server.kill()
+
+
+@pytest.fixture(scope="session")
+def connected(sparql_server, tmp_path_factory):
+    """A function (kind, N-Triples file, schema) that gives the folder of a KG behind a running server."""
+    from graphwalker.kg.connect import connect_kg
+    from graphwalker.kg.sparql_http import Endpoint
+
+    def connect(kind: str, nt: Path, schema: str = "freebase", **settings) -> Path:
+        server = sparql_server(kind, nt)
+        endpoint = Endpoint(server.url, server.graph, **settings)
+        return connect_kg(endpoint, tmp_path_factory.mktemp("kg") / "kg", schema, progress=False)
+
+    return connect

@@ -1,0 +1,154 @@
+"""What an HTTP answer means, when the breaker opens, and that equal queries are sent once."""
+
+import json
+import threading
+
+import httpx
+import pytest
+
+from graphwalker.errors import UserError
+from graphwalker.kg.breaker import Breaker
+from graphwalker.kg.endpoint import Answers, decoded
+from graphwalker.kg.sparql_http import HEADERS, PASSWORD, USER, Endpoint, credentials
+from graphwalker.kg.sparql_results import QueryFailed, interpret
+
+
+def select(*rows):
+    return json.dumps({"head": {"vars": ["x"]}, "results": {"bindings": rows}}).encode()
+
+
+ROW = {"x": {"type": "literal", "value": "Paris", "xml:lang": "en"}}
+
+
+def test_no_rows_are_an_answer():
+    assert interpret(200, httpx.Headers(), select()).bindings == []
+    assert interpret(200, httpx.Headers(), b'{"head": {}, "boolean": false}').boolean is False
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "kind", "said", "retry"),
+    [
+        (
+            200,
+            {"X-SQL-State": "S1TAT", "X-SQL-Message": "Returning incomplete results"},
+            select(),
+            "timeout",
+            "limit",
+            0,
+        ),
+        (200, {"x-sql-state": "S1TAT"}, select(ROW), "timeout", "limit", 0),
+        (500, {}, b"Virtuoso S1T00 Error SR171: Transaction timed out", "timeout", "S1T00", 0),
+        (200, {"X-SQL-State": "40001"}, select(), "server", "40001", 1),
+        (504, {}, b"", "timeout", "504", 0),
+        (503, {}, b"busy", "server", "busy", 1),
+        (500, {}, b"", "server", "500", 1),
+        (404, {}, b"", "server", "404", 0),
+        (401, {}, b"", "server", "401", 0),
+        (400, {}, b"syntax error", "query", "syntax", 0),
+        (200, {}, b"", "malformed", "nothing", 1),
+        (200, {}, select(ROW)[:-20], "malformed", "JSON", 1),
+        (200, {}, b"<html>busy</html>", "malformed", "busy", 1),
+        (200, {}, b"[]", "malformed", "SPARQL", 1),
+        (200, {}, b'{"head": {"vars": []}, "results": {}}', "malformed", "bindings", 1),
+        (200, {}, b'{"head": {}, "boolean": "no"}', "malformed", "boolean", 1),
+        (200, {}, select({"x": {"type": "uri"}}), "malformed", "value", 1),
+        (200, {}, select({"x": "Paris"}), "malformed", "SPARQL", 1),
+        (200, {}, b"\xff\xfe", "malformed", "SPARQL", 1),
+    ],
+)
+def test_what_is_no_answer_is_never_empty(status, headers, body, kind, said, retry):
+    with pytest.raises(QueryFailed, match=said) as caught:
+        interpret(status, httpx.Headers(headers), body)
+    failure = caught.value
+    assert (failure.kind, failure.retry) == (kind, bool(retry))
+    assert failure.status == ("kg_timeout" if kind == "timeout" else "kg_error")
+
+
+def test_the_server_says_when_to_come_back():
+    with pytest.raises(QueryFailed) as caught:
+        interpret(503, httpx.Headers({"Retry-After": "7"}), b"")
+    assert caught.value.after == 7
+
+
+def test_terms():
+    rows = [
+        {"x": {"type": "uri", "value": "http://e/a"}, "y": {"type": "bnode", "value": "b1"}},
+        {"x": {"type": "typed-literal", "value": "7", "datatype": "http://www.w3.org/2001/XMLSchema#integer"}},
+        {"x": {"type": "literal", "value": 'a "b"', "xml:lang": "EN"}},
+        {"x": {"type": "bnode", "value": "nodeID://b1"}},
+        {"x": {"type": "typed-literal", "value": "1", "datatype": "http://www.w3.org/2001/XMLSchema#boolean"}},
+        {"x": {"type": "literal", "value": "s", "datatype": "http://www.w3.org/2001/XMLSchema#string"}},
+    ]
+    assert decoded(interpret(200, httpx.Headers(), select(*rows)), lambda iri: iri.rpartition("/")[2]) == [
+        {"x": "a", "y": "urn:graphwalker-blank:b1"},
+        {"x": '"7"^^<http://www.w3.org/2001/XMLSchema#integer>'},
+        {"x": '"a \\"b\\""@en'},
+        {"x": "b1"},
+        {"x": '"true"^^<http://www.w3.org/2001/XMLSchema#boolean>'},
+        {"x": '"s"'},
+    ]
+
+
+def test_the_breaker_opens_and_lets_one_through_at_a_time():
+    now = [0.0]
+    breaker = Breaker(2, 10, clock=lambda: now[0])
+    breaker.failed()
+    assert breaker.admits()
+    breaker.failed()
+    assert not breaker.admits()
+    now[0] = 10
+    assert breaker.admits() and not breaker.admits()
+    breaker.failed()
+    assert not breaker.admits()
+    now[0] = 20
+    assert breaker.admits()
+    breaker.succeeded()
+    assert breaker.admits() and breaker.admits()
+
+
+def test_equal_queries_under_way_share_one_answer_and_failures_are_not_kept():
+    answers, calls, go = Answers(2, 3), [], threading.Event()
+
+    def slow():
+        calls.append(1)
+        assert go.wait(5)
+        return [1]
+
+    got = []
+    threads = [threading.Thread(target=lambda: got.append(answers.get("q", slow))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert got == [[1]] * 8 and len(calls) == 1
+
+    def fails():
+        calls.append(1)
+        raise QueryFailed("server", "no")
+
+    for _ in range(2):
+        with pytest.raises(QueryFailed):
+            answers.get("bad", fails)
+    assert len(calls) == 3
+    for _ in range(2):
+        answers.get("long", lambda: calls.append(1) or [0] * 4)  # too many rows to keep
+    assert len(calls) == 5
+
+
+def test_settings_and_credentials():
+    assert Endpoint.from_json({"url": "http://h:1/sparql", "rate": 3}, "x").rate == 3
+    for wrong in (
+        {},
+        {"url": "ftp://h"},
+        {"url": "http://u:p@h/"},
+        {"url": "http://h", "timeout": 0},
+        {"url": "http://h", "x": 1},
+    ):
+        with pytest.raises(UserError):
+            Endpoint.from_json(wrong, "x")
+    auth, headers = credentials({USER: "u", PASSWORD: "p", HEADERS: '{"X-Key": "k"}'})
+    assert auth is not None and headers == {"X-Key": "k"}
+    assert credentials({}) == (None, {})
+    with pytest.raises(UserError, match=HEADERS):
+        credentials({HEADERS: "X-Key: k"})
