@@ -12,7 +12,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from graphwalker.errors import UserError
+from graphwalker.errors import QueryRefused, UserError
+from graphwalker.kg.guard import QueryLimits, Rows, guard
 from graphwalker.kg.kinds import read_kinds
 from graphwalker.kg.meta import META, read_meta
 from graphwalker.kg.schema import Schema
@@ -59,6 +60,24 @@ class EndpointStore(SparqlStore):
 
     def rows(self, sparql: str) -> list[Row]:
         return self._answers.get(sparql, lambda: decoded(self.client.run(sparql), self._short))
+
+    def execute(self, sparql: str, limits: QueryLimits | None = None) -> Rows:
+        """A query of any origin, guarded and limited. Raises `QueryRefused` for one that may not be run or that the
+        server does not take, and `KGUnavailable` when there is no answer.
+
+        Memory is the server's own affair.
+        """
+        limits = limits or QueryLimits()
+        safe = guard(sparql, limits.with_one_more(), prefixes=self.schema.namespaces)
+        try:
+            result = self.client.run(safe.text, limits.seconds)
+        except QueryFailed as failure:
+            if failure.kind == "query":
+                raise QueryRefused(str(failure)) from failure
+            raise
+        if result.boolean is not None:
+            return Rows((), boolean=result.boolean)
+        return Rows.cut(decoded(result, self._short), limits)
 
     def close(self) -> None:
         self.client.close()

@@ -7,8 +7,8 @@ query, are gone.
 """
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from graphwalker.errors import QueryRefused
@@ -47,6 +47,26 @@ class QueryLimits:
     def __post_init__(self):
         if min(self.rows, self.seconds, self.memory_mb, self.characters, self.depth) <= 0:
             raise ValueError("limits of a query must be positive")
+
+    def with_one_more(self) -> "QueryLimits":
+        """With one row more than is given back, which tells whether there are more."""
+        return replace(self, rows=self.rows + 1)
+
+
+class Rows(NamedTuple):
+    """The answer to a query."""
+
+    rows: tuple[dict[str, str], ...]
+    """Variable -> term as the store prints it, unbound variables left out."""
+    truncated: bool = False
+    """Whether there are more rows than the limit let through."""
+    boolean: bool | None = None
+    """The answer to an ASK, which has no rows."""
+
+    @classmethod
+    def cut(cls, rows: Sequence[dict[str, str]], limits: QueryLimits) -> "Rows":
+        """What `limits` lets through of the rows of a query that was guarded `with_one_more`."""
+        return cls(tuple(rows[: limits.rows]), len(rows) > limits.rows)
 
 
 class SafeQuery(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 import pyoxigraph as ox
 
 from graphwalker.errors import KGUnavailable, UserError
-from graphwalker.kg.guard import QueryLimits
+from graphwalker.kg.guard import QueryLimits, Rows
 from graphwalker.kg.kinds import read_kinds, write_kinds
 from graphwalker.kg.layout import Names, find_mediators, find_names
 from graphwalker.kg.meta import read_meta
@@ -19,7 +19,7 @@ from graphwalker.kg.spellings import SPELLINGS, Spellings, write_spellings
 from graphwalker.kg.steps import all_walks, reverses
 from graphwalker.kg.table import TripleTable
 from graphwalker.kg.terms import literal, literal_value
-from graphwalker.kg.worker import Rows, execute
+from graphwalker.kg.worker import execute
 from graphwalker.types import Triple
 
 DATABASE = "oxigraph"

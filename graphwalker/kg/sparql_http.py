@@ -7,6 +7,7 @@ fail at once instead of waiting in turn for a server that is down.
 
 import asyncio
 import json
+import math
 import os
 import threading
 from collections import Counter
@@ -105,9 +106,9 @@ class SparqlClient:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._owner = 0  # the process in which the loop's thread runs: a forked one needs its own
 
-    def run(self, query: str) -> Result:
-        """The result of a query. Raises `QueryFailed`."""
-        return self._wait(self._query(query))
+    def run(self, query: str, seconds: float = math.inf) -> Result:
+        """The result of a query, which may take no longer than the endpoint's `timeout`. Raises `QueryFailed`."""
+        return self._wait(self._query(query, seconds))
 
     def run_all(self, queries: Sequence[str]) -> list[Result]:
         """The results of several queries, sent together."""
@@ -156,25 +157,26 @@ class SparqlClient:
     async def _gather(self, queries: Sequence[str]) -> list[Result]:
         return await asyncio.gather(*map(self._query, queries))
 
-    async def _query(self, query: str) -> Result:
+    async def _query(self, query: str, seconds: float = math.inf) -> Result:
         if not self._breaker.admits():
             self.counts["down"] += 1
             raise QueryFailed("down", f"{self.endpoint.url} has failed {self.endpoint.give_up} times in a row")
         try:
-            result = await AsyncRetrying(
+            result: Result = await AsyncRetrying(
                 stop=stop_after_attempt(self.endpoint.attempts),
                 wait=_pause,
                 retry=retry_if_exception(lambda error: isinstance(error, QueryFailed) and error.retry),
                 reraise=True,
-            )(self._attempt, query)
+            )(self._attempt, query, seconds)
         except QueryFailed as failure:
-            if failure.kind != "query":
+            # a query past a shorter limit of its own says nothing about the server
+            if failure.kind != "query" and not (failure.kind == "timeout" and seconds < self.endpoint.timeout):
                 self._breaker.failed()
             raise
         self._breaker.succeeded()
         return result
 
-    async def _attempt(self, query: str) -> Result:
+    async def _attempt(self, query: str, seconds: float) -> Result:
         form = {"query": query, **self.endpoint.params}
         if self.endpoint.graph:
             form["default-graph-uri"] = self.endpoint.graph
@@ -183,7 +185,7 @@ class SparqlClient:
                 await self._limiter.acquire()
             self.counts["sent"] += 1
             try:
-                return interpret(*await self._send("POST", data=form))
+                return interpret(*await self._send("POST", seconds, data=form))
             except QueryFailed as failure:
                 self.counts[failure.kind] += 1
                 raise
@@ -192,9 +194,9 @@ class SparqlClient:
         _, headers, _ = await self._send("GET", params={"query": "ASK {}"})
         return headers.get("server", "")
 
-    async def _send(self, method: str, **request: Any) -> tuple[int, httpx.Headers, bytes]:
+    async def _send(self, method: str, seconds: float = math.inf, **request: Any) -> tuple[int, httpx.Headers, bytes]:
         """Status, headers and body of an answer that came whole and in time. Raises `QueryFailed`."""
-        url, seconds = self.endpoint.url, self.endpoint.timeout
+        url, seconds = self.endpoint.url, min(seconds, self.endpoint.timeout)
         try:
             async with asyncio.timeout(seconds), self._http.stream(method, url, **request) as response:
                 body = bytearray()

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
+from graphwalker.kg.guard import QueryLimits, Rows
 from graphwalker.kg.schema import Schema
 from graphwalker.kg.sparql_text import IN_EDGES, OUT_EDGES, OWN_NAME, WAYS, Queries, from_iri, to_term
 from graphwalker.kg.spellings import Spellings, guesses
@@ -27,11 +28,6 @@ HUB = 10_000
 SAMPLE = 1_000
 _HUB_PREDICATES = 20  # of one query: Virtuoso refuses to compile very long ones
 _NAMES_KEPT = 100_000
-
-
-def admitted(sparql: str) -> str:
-    """The one gate that every query text written by a user or a model passes before a store runs it."""
-    return sparql
 
 
 class SparqlStore(ABC):
@@ -55,8 +51,12 @@ class SparqlStore(ABC):
         """The rows of a SELECT. Raises `KGUnavailable`."""
 
     @abstractmethod
+    def execute(self, sparql: str, limits: QueryLimits | None = None) -> Rows:
+        """The answer to a query of any origin, guarded and limited. Raises `QueryRefused` and `KGUnavailable`."""
+
+    @abstractmethod
     def _query(self, sparql: str) -> list[Row] | bool:
-        """The rows of a SELECT or the truth of an ASK; see `query`, which has admitted it."""
+        """The rows of a SELECT or the truth of an ASK; see `query`."""
 
     @abstractmethod
     def _scan(self, head: str | None, relation: str | None, tail: str | None) -> Iterator[Triple]:
@@ -162,9 +162,10 @@ class SparqlStore(ABC):
     def query(self, sparql: str) -> list[Row] | bool:
         """The rows of a SELECT, or the truth of an ASK, with terms as everywhere. IRIs must be written whole.
 
-        Raises `UserError` for a query that cannot be parsed or may not be run and `KGUnavailable` when the graph fails.
+        For trusted queries only: nothing limits them. `execute` runs those of a model or a data set.
+        Raises `UserError` for a query that cannot be parsed and `KGUnavailable` when the graph fails.
         """
-        return self._query(admitted(sparql))
+        return self._query(sparql)
 
     def _exists(self, pattern: str) -> bool:
         """As ASK, which Virtuoso answers with rows."""

@@ -16,26 +16,15 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from graphwalker.errors import KGUnavailable, QueryRefused, UserError
-from graphwalker.kg.guard import QueryLimits, guard
+from graphwalker.kg.guard import QueryLimits, Rows, guard
 from graphwalker.kg.meta import read_meta
 
 _START_SECONDS = 120.0  # to import pyoxigraph and open the database on a busy machine
 _GRACE_SECONDS = 5.0  # after which a worker whose parent is gone ends itself
 _MAX_BYTES = 64 * 2**20  # of one answer
-
-
-class Rows(NamedTuple):
-    """The answer to a query."""
-
-    rows: tuple[dict[str, str], ...]
-    """Variable -> term as the store prints it, unbound variables left out."""
-    truncated: bool = False
-    """Whether there are more rows than the limit let through."""
-    boolean: bool | None = None
-    """The answer to an ASK, which has no rows."""
 
 
 def execute(store_path: str | Path, query: str, limits: QueryLimits | None = None) -> Rows:
@@ -71,9 +60,7 @@ class QueryWorker:
     def execute(self, query: str, limits: QueryLimits | None = None) -> Rows:
         """`graphwalker.kg.worker.execute` on this KG. The time counts from when the worker is free and has started."""
         limits = limits or QueryLimits()
-        # One row more than is given back tells whether there are more.
-        asked = QueryLimits(limits.rows + 1, limits.seconds, limits.memory_mb, limits.characters, limits.depth)
-        safe = guard(query, asked, prefixes=self._prefixes)
+        safe = guard(query, limits.with_one_more(), prefixes=self._prefixes)
         with self._lock:
             reply = self._ask(safe.text, limits)
         if "refused" in reply:
@@ -82,8 +69,7 @@ class QueryWorker:
             raise KGUnavailable(f"{self.path}: {reply['error']}")
         if "boolean" in reply:
             return Rows((), boolean=reply["boolean"])
-        rows = reply["rows"]
-        return Rows(tuple(rows[: limits.rows]), len(rows) > limits.rows)
+        return Rows.cut(reply["rows"], limits)
 
     def close(self) -> None:
         """End the process, if there is one."""

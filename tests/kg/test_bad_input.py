@@ -185,5 +185,5 @@ def test_a_wrong_schema_is_named_by_key(tmp_path, text, message):
 
 
 def test_an_unknown_schema_lists_those_there_are():
-    with pytest.raises(UserError, match="freebase, rdf"):
+    with pytest.raises(UserError, match="freebase, kqapro, rdf, wikidata"):
         load_schema("wikipedia")
