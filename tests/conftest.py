@@ -8,6 +8,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# No deadline: a busy machine is not a fault. Derandomised: the same examples in each run, as all else here.
+settings.register_profile("project", deadline=None, derandomize=True)
+settings.load_profile("project")
 
 TOY = """\
 <f:m.fr> <f:type.object.name> "France"@en .
