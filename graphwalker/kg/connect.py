@@ -20,13 +20,14 @@ from graphwalker.kg.kinds import write_kinds
 from graphwalker.kg.meta import LAYOUT, META, META_SCHEMA
 from graphwalker.kg.schema import Schema, load_schema
 from graphwalker.kg.sparql_http import Endpoint, SparqlClient, checked_url
-from graphwalker.kg.sparql_results import QueryFailed
+from graphwalker.kg.sparql_results import QueryFailed, Result
 from graphwalker.kg.sparql_store import Row
 from graphwalker.kg.sparql_text import Queries, from_iri
 from graphwalker.kg.spellings import SPELLINGS, write_spellings
 from graphwalker.kg.terms import literal_value
 
 _PATIENCE = 20  # a whole-graph query may take so many times as long as one of a tool call
+_FEWEST_EDGES = 2_000
 _AT_ONCE = 64  # queries that are handed to the client together; it limits how many are under way
 
 
@@ -125,8 +126,7 @@ class _Survey:
         with tqdm(total=len(visible), desc="relations", disable=not progress) as bar:
             for at in range(0, len(visible), _AT_ONCE):
                 part = visible[at : at + _AT_ONCE]
-                queries = [self.queries.relations_of(self.queries.term(p), edges) for p in part]
-                for predicate, result in zip(part, self._client.run_all(queries), strict=True):
+                for predicate, result in zip(part, self._relations_of(part, edges), strict=True):
                     for row in decoded(result, self._short):
                         if int(literal_value(row["k"])) == 0:
                             found.add(predicate)
@@ -134,6 +134,15 @@ class _Survey:
                             found.add(f"{predicate}.{row['q']}")
                     bar.update()
         return sorted(found)
+
+    def _relations_of(self, predicates: list[str], edges: int) -> list[Result]:
+        """Of fewer edges where the server has too little time for so many."""
+        try:
+            return self._client.run_all([self.queries.relations_of(self.queries.term(p), edges) for p in predicates])
+        except QueryFailed as failure:
+            if failure.kind != "timeout" or edges < _FEWEST_EDGES:
+                raise
+            return self._relations_of(predicates, edges // 10)
 
     def reverses(self) -> dict[str, set[str]]:
         """Relation -> its declared reverses, both ways."""

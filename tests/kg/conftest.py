@@ -11,8 +11,7 @@ import httpx
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-VIRTUOSO = ROOT / "launch" / "virtuoso" / "virtuoso.py"
-GRAPH = "http://graphwalker.test/kg"
+VIRTUOSO = [sys.executable, str(ROOT / "launch" / "virtuoso" / "virtuoso.py")]
 
 
 def free_port() -> int:
@@ -24,9 +23,9 @@ def free_port() -> int:
 class Server:
     """A SPARQL server that can be stopped and started again on its port."""
 
-    def __init__(self, command: list[str], url: str, log: Path, graph: str = "", port: int = 0):
-        self.command, self.url, self.log, self.graph, self.port = command, url, log, graph, port
-        self.process: subprocess.Popen | None = None
+    def __init__(self, command: list[str], url: str, log: Path, graph: str = "", process=None):
+        self.command, self.url, self.log, self.graph = command, url, log, graph
+        self.process: subprocess.Popen | None = process
 
     def start(self, seconds: float = 120) -> None:
         with open(self.log, "a") as log:
@@ -55,34 +54,44 @@ def _oxigraph(nt: Path, folder: Path) -> Server:
     port, data = free_port(), folder / "data"
     subprocess.run([binary, "load", "--location", data, "--file", nt], check=True, capture_output=True)
     command = [binary, "serve", "--location", str(data), "--bind", f"127.0.0.1:{port}"]
-    return Server(command, f"http://127.0.0.1:{port}/query", folder / "log", port=port)
+    return Server(command, f"http://127.0.0.1:{port}/query", folder / "log")
 
 
-def _virtuoso(nt: Path, folder: Path) -> Server:
+def _virtuoso(folder: Path) -> tuple[Server, Path]:
+    """A running server without triples, and its folder; it may load files from the tests' temporary folders."""
     if not shutil.which("virtuoso-t") or not shutil.which("isql-vt"):
         pytest.skip("needs virtuoso-t and isql-vt (`apt-get install virtuoso-opensource-7`)")
     http, sql, home = free_port(), free_port(), folder / "db"
-    script = [sys.executable, str(VIRTUOSO)]
-    ports = ["--http-port", str(http), "--sql-port", str(sql), "--max-rows", "10000", "--seconds", "60"]
-    subprocess.run([*script, "ini", home, "--memory", "400M", *ports, "--data", nt.parent], check=True)
-    server = Server([*script, "serve", str(home)], f"http://127.0.0.1:{http}/sparql", folder / "log", GRAPH, http)
+    ports = ["--http-port", str(http), "--sql-port", str(sql), "--max-rows", "10000"]
+    subprocess.run([*VIRTUOSO, "ini", home, "--memory", "400M", *ports, "--data", folder.parent], check=True)
+    server = Server([*VIRTUOSO, "serve", str(home)], f"http://127.0.0.1:{http}/sparql", folder / "log")
     server.start()
-    subprocess.run([*script, "load", home, nt, "--graph", GRAPH], check=True, timeout=600)
-    return server
+    return server, home
 
 
 @pytest.fixture(scope="session")
 def sparql_server(tmp_path_factory):
-    """A function (kind, N-Triples file) that gives a running server with the triples; kind is oxigraph or virtuoso."""
-    started: list[Server] = []
+    """A function (kind, N-Triples file) that gives a running server with the triples; kind is oxigraph or virtuoso.
 
-    def start(kind: str, nt: Path) -> Server:
+    Virtuoso takes a while to start, so its graphs share one server, unless `own` asks for another.
+    """
+    started: list[Server] = []
+    shared: list[tuple[Server, Path]] = []
+
+    def start(kind: str, nt: Path, own: bool = False) -> Server:
         folder = tmp_path_factory.mktemp(kind)
-        server = {"oxigraph": _oxigraph, "virtuoso": _virtuoso}[kind](nt, folder)
-        started.append(server)
-        if server.process is None:
+        if kind == "oxigraph":
+            server = _oxigraph(nt, folder)
+            started.append(server)
             server.start()
-        return server
+            return server
+        server, home = shared[0] if shared and not own else _virtuoso(folder)
+        if not own and not shared:
+            shared.append((server, home))
+        graph = f"http://graphwalker.test/{folder.name}"
+        started.append(Server(server.command, server.url, server.log, graph, server.process))
+        subprocess.run([*VIRTUOSO, "load", home, nt, "--graph", graph], check=True)
+        return started[-1]
 
     yield start
     for server in started:

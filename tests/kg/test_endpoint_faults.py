@@ -243,16 +243,16 @@ def test_episodes_under_all_faults_at_once(proxied, toy_tasks):
     draw = random.Random(0)
     faults = [fault for fault in FAULTS if fault not in ("hang", "drip")]  # they take as long as the time limit
     proxy.fault = lambda: draw.choice(faults) if draw.random() < 0.1 else ""
-    ended = outcome(play(store, tasks_of(toy_tasks, 40), 16))
-    assert ended["answered"] + ended["outage"] == 40 and ended["answered"] and ended["outage"], ended
+    ended = outcome(play(store, tasks_of(toy_tasks, 24), 12))
+    assert ended["answered"] + ended["outage"] == 24 and ended["answered"] and ended["outage"], ended
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["oxigraph", pytest.param("virtuoso", marks=pytest.mark.virtuoso)])
 def test_the_server_is_killed_and_started_again_under_200_episodes(
-    sparql_server, connected, toy_nt, toy_tasks, toy_tokenizer, scripted_engine, kind
+    sparql_server, toy_nt, toy_tasks, toy_tokenizer, scripted_engine, kind
 ):
-    server = sparql_server(kind, toy_nt)
+    server = sparql_server(kind, toy_nt, own=True)
     from graphwalker.kg.connect import connect_kg
     from graphwalker.kg.sparql_http import Endpoint
 

@@ -2,7 +2,6 @@
 
 import os
 import threading
-import time
 
 import pytest
 
@@ -62,10 +61,9 @@ def test_rows_are_cut_and_said_to_be(worker):
 
 
 def test_a_query_past_its_time_is_killed_and_the_next_one_answered(worker):
-    begun = time.monotonic()
     with pytest.raises(KGUnavailable, match="no answer within 0.5 s") as caught:
         worker.execute(EXPENSIVE, QueryLimits(seconds=0.5))
-    assert caught.value.status == "kg_timeout" and time.monotonic() - begun < 60
+    assert caught.value.status == "kg_timeout"
     starts = worker.starts
     assert worker.execute("ASK { :m.fr ?p :m.paris }").boolean is True
     assert worker.starts == starts + 1
