@@ -11,18 +11,50 @@ from dataclasses import dataclass, replace
 from data_pipelines.importers import on_kg
 from data_pipelines.importers.counts import Counts
 from data_pipelines.importers.paths import CLOSED_WORLD, CONSTRAINTS, PathWalker
-from graphwalker.errors import UserError
+from graphwalker.errors import KGUnavailable, QueryRefused, UserError
+from graphwalker.kg.guard import QueryLimits
 from graphwalker.kg.store import KGStore
+from graphwalker.kg.terms import literal
 from graphwalker.types import Entity, Question
 
 RunQuery = Callable[[str], Iterable[str]]
 """Runs a gold query: the nodes (or values) it finds. Raises ``UserError`` when it cannot be run on this KG."""
+
+LIMITS = QueryLimits(rows=50_000, seconds=120)
+"""Of a gold query, which is trusted to mean well and not to be cheap."""
 
 SAME = "its gold is the published one"
 LESS = "its gold is a part of the published one"
 MORE = "its gold has more than the published one"
 MIXED = "its gold shares some with the published one"
 NEW = "its gold is published only as a query"
+
+
+def gold_runner(store: KGStore) -> RunQuery | None:
+    """What runs a gold query on a store, guarded and limited; ``None`` for a store without SPARQL.
+
+    The nodes are those of the query's first variable; an ASK gives ``"yes"`` or ``"no"``.
+    """
+    execute = getattr(store, "execute", None)
+    if execute is None:
+        return None
+
+    def run(query: str) -> Iterable[str]:
+        try:
+            answer = execute(query, LIMITS)
+        except QueryRefused as error:
+            raise UserError(str(error)) from error
+        except KGUnavailable as error:
+            if error.status == "kg_timeout":
+                raise UserError(str(error)) from error
+            raise
+        if answer.boolean is not None:
+            return [literal("yes" if answer.boolean else "no")]
+        if answer.truncated:
+            raise UserError(f"it finds more than {LIMITS.rows:,} rows")
+        return [next(iter(row.values())) for row in answer.rows if row]
+
+    return run
 
 
 @dataclass(frozen=True)
@@ -37,8 +69,7 @@ class Checked:
 class Checker:
     """Checks questions against one store.
 
-    ``run_query`` executes gold SPARQL where given; without it only paths are used. It is the seam for stores with
-    SPARQL: whatever normalises, guards and runs a query goes in there.
+    ``run_query`` executes gold SPARQL (`gold_runner`); without it only paths are used.
     """
 
     def __init__(self, store: KGStore, run_query: RunQuery | None = None):

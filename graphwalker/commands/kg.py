@@ -101,7 +101,7 @@ def _check(args: argparse.Namespace) -> int:
 
     from data_pipelines.importers.counts import Counts
     from data_pipelines.importers.paths import CLOSED_WORLD
-    from data_pipelines.kg_check import Checker, check
+    from data_pipelines.kg_check import Checker, check, gold_runner
     from graphwalker.errors import UserError
     from graphwalker.files import read_jsonl, write_json, write_jsonl
     from graphwalker.kg.open import open_kg
@@ -111,7 +111,8 @@ def _check(args: argparse.Namespace) -> int:
         raise UserError(f"{args.out}: the output would be written onto the input")
     counts = Counts()
     questions = tqdm(read_jsonl(args.questions, Question), unit=" questions", leave=False, disable=None)
-    answerable = list(check(questions, Checker(open_kg(args.kg)), counts))
+    store = open_kg(args.kg)
+    answerable = list(check(questions, Checker(store, gold_runner(store)), counts))
     if not counts.read:
         raise UserError(f"{args.questions}: no questions in this file")
     print("\n".join(["closed world: gold as the graph itself gives it", *counts.lines()]))

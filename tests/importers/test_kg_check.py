@@ -6,10 +6,12 @@ from dataclasses import replace
 import pytest
 
 from data_pipelines.importers.counts import Counts
-from data_pipelines.kg_check import LESS, MIXED, MORE, NEW, SAME, Checker, check
+from data_pipelines.kg_check import LESS, MIXED, MORE, NEW, SAME, Checker, check, gold_runner
 from graphwalker.cli import main
 from graphwalker.errors import UserError
 from graphwalker.files import read_jsonl, write_jsonl
+from graphwalker.kg.build import build_kg
+from graphwalker.kg.open import open_kg
 from graphwalker.types import Entity, Question
 
 FRANCE, PARIS, LYON = Entity("France", "m.fr"), Entity("Paris", "m.paris"), Entity("Lyon", "m.lyon")
@@ -108,3 +110,22 @@ def test_nothing_to_answer_or_to_read(toy_kg, tmp_path, capsys):
     source.write_text("", "utf-8")
     assert main(["kg", "check", str(source), "--kg", str(toy_kg)]) == 2
     assert "no questions" in capsys.readouterr().err
+
+
+def test_gold_queries_run_where_the_store_has_sparql(toy_nt, tmp_path):
+    build_kg(toy_nt, tmp_path / "kg", schema="freebase", store="oxigraph", progress=False)
+    checker = Checker(store := open_kg(tmp_path / "kg"), gold_runner(store))
+    ns = "PREFIX ns: <http://rdf.freebase.com/ns/> "
+    asked = replace(
+        ASKED, paths=(), sparql=ns + "SELECT DISTINCT ?x WHERE { ns:m.fr ns:location.location.contains ?x . }"
+    )
+    assert checker.check(asked).note == SAME
+    capital = replace(asked, sparql=ns + "SELECT ?x WHERE { ns:m.fr ns:location.country.capital ?x }")
+    assert checker.check(capital).note == LESS
+    yes = replace(asked, answers=(Entity("yes"),), sparql=ns + "ASK { ns:m.fr ns:location.country.capital ns:m.paris }")
+    assert checker.check(yes).note == SAME
+    for query, reason in (
+        ("DELETE { ?s ?p ?o } WHERE { ?s ?p ?o }", "its gold query does not run: DELETE is not allowed"),
+        (ns + "SELECT ?x { ns:m.fr ns:no.such.relation ?x }", "its gold query finds nothing"),
+    ):
+        assert checker.check(replace(asked, sparql=query)).reason.startswith(reason)
