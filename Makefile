@@ -3,11 +3,13 @@ PYTHON ?= python3
 VENV ?= .venv
 EXTRAS ?= dev#   extras to install, such as EXTRAS=dev,deepspeed,wandb
 PIP_ARGS ?=#     more arguments for pip, such as an index of CPU builds (docs/install.md)
+TEST_JOBS ?= 2#  tests side by side, each job on a core of its own
 BENCH ?=#        benchmarks to run, such as BENCH=kg; all of them when empty
 
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp-$(strip $(EXTRAS))
 INSTALL := $(PY) -m pip install $(PIP_ARGS) -c constraints-cpu.txt
+PYTEST = $(PY) -m pytest -q -n $(TEST_JOBS) --dist worksteal
 QUICK := not slow and not vllm and not deepspeed and not virtuoso and not browser and not gpu
 
 .DEFAULT_GOAL := help
@@ -35,10 +37,10 @@ format: $(STAMP) ## put the code into the format that `make check` wants
 	$(PY) -m ruff check --fix .
 
 test: $(STAMP) ## the quick tests
-	$(PY) -m pytest -q -m '$(QUICK)'
+	$(PYTEST) -m '$(QUICK)'
 
 test-all: $(STAMP) ## every test that this machine can run; says what it leaves out and why
-	$(PY) -m pytest -q -ra
+	$(PYTEST) -ra
 
 demo: $(STAMP) ## train an agent on the demo KG in three stages, on a CPU
 	$(PY) recipes/curriculum.py --config recipes/curriculum/tiny_demo.yaml

@@ -14,6 +14,15 @@ from hypothesis import settings
 settings.register_profile("project", deadline=None, derandomize=True)
 settings.load_profile("project")
 
+
+def pytest_configure() -> None:
+    """Tests that run side by side take a core each, and the threads and processes they start stay on it."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if worker and hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
+
+
 TOY = """\
 <f:m.fr> <f:type.object.name> "France"@en .
 <f:m.fr> <f:type.object.name> "Frankreich"@de .
