@@ -17,7 +17,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     search.add_argument("--limit", type=int, default=10, help="how many entities to show (default: 10)")
     search.add_argument("--json", action="store_true", help="print JSON Lines")
 
-    sparql = commands.add_parser("sparql", help="run a SELECT or an ASK (Oxigraph stores)")
+    sparql = commands.add_parser("sparql", help="run a SELECT or an ASK (Oxigraph stores and endpoints)")
     sparql.add_argument("kg", help="the folder of a knowledge graph built with --store oxigraph")
     sparql.add_argument("query", help="the query; Virtuoso's dialect is understood, prefixes of the schema are known")
     sparql.add_argument("--rows", type=int, default=100, help="rows to show at most (default: 100)")
@@ -59,12 +59,17 @@ def _search(args: argparse.Namespace) -> int:
 def _sparql(args: argparse.Namespace) -> int:
     from graphwalker.errors import QueryRefused, UserError
     from graphwalker.kg.guard import QueryLimits
-    from graphwalker.kg.worker import execute
+    from graphwalker.kg.open import open_kg
+    from graphwalker.kg.sparql_store import SparqlStore
+    from graphwalker.kg.worker import NO_SPARQL
 
     if args.rows < 1 or args.seconds <= 0:
         raise UserError("--rows and --seconds must be positive")
+    store = open_kg(args.kg)
+    if not isinstance(store, SparqlStore):
+        raise UserError(f"{args.kg} {NO_SPARQL}")
     try:
-        answer = execute(args.kg, args.query, QueryLimits(rows=args.rows, seconds=args.seconds))
+        answer = store.execute(args.query, QueryLimits(rows=args.rows, seconds=args.seconds))
     except QueryRefused as error:
         raise UserError(str(error)) from error
     if answer.boolean is not None:

@@ -22,6 +22,10 @@ from graphwalker.errors import KGUnavailable, QueryRefused, UserError
 from graphwalker.kg.guard import QueryLimits, Rows, guard
 from graphwalker.kg.meta import read_meta
 
+NO_SPARQL = (
+    "is a memory store, which has no SPARQL: "
+    "build the same source with `graphwalker kg build SOURCE OUT --store oxigraph`, or use a SPARQL endpoint"
+)
 _START_SECONDS = 120.0  # to import pyoxigraph and open the database on a busy machine
 _GRACE_SECONDS = 5.0  # after which a worker whose parent is gone ends itself
 _MAX_BYTES = 64 * 2**20  # of one answer
@@ -184,10 +188,7 @@ class QueryWorker:
 def _namespaces(path: Path) -> Mapping[str, str]:
     """The prefixes of a KG's ids. Raises `UserError` when it has no SPARQL."""
     if read_meta(path)["store"] == "memory":
-        raise UserError(
-            f"{path} is a memory store, which has no SPARQL: "
-            "build the same source with `graphwalker kg build SOURCE OUT --store oxigraph`, or use a SPARQL endpoint"
-        )
+        raise UserError(f"{path} {NO_SPARQL}")
     return read_meta(path, "oxigraph")["profile"]["namespaces"]
 
 
