@@ -9,7 +9,7 @@ BENCH ?=#        benchmarks to run, such as BENCH=kg; all of them when empty
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp-$(strip $(EXTRAS))
 INSTALL := $(PY) -m pip install $(PIP_ARGS) -c constraints-cpu.txt
-PYTEST = $(PY) -m pytest -q -n $(TEST_JOBS) --dist worksteal
+PYTEST = $(PY) -m pytest -q -n $(TEST_JOBS) --dist loadgroup
 QUICK := not slow and not vllm and not deepspeed and not virtuoso and not browser and not gpu
 
 .DEFAULT_GOAL := help

@@ -55,6 +55,14 @@ TOY = """\
 """.replace("<f:", "<http://rdf.freebase.com/ns/")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of Virtuoso run one after another, since its start is what takes long."""
+    for item in items:
+        if item.get_closest_marker("virtuoso"):
+            item.add_marker(pytest.mark.xdist_group("virtuoso"))
+
+
 @pytest.fixture(scope="session")
 def toy_nt(tmp_path_factory) -> Path:
     """The toy KG as a Freebase-shaped N-Triples file."""
