@@ -147,10 +147,10 @@ class Queries:
                     f"FILTER(!sameTerm(?x, {entity})) {self.is_shown('?x')}"
                 )
             blocks.append(f"{block} BIND({k} AS ?k)")
-        for k, every in ((OUT_EDGES, f"{entity} ?a ?b"), (IN_EDGES, f"?a ?b {entity}")):
-            blocks.append(f"{{ SELECT (COUNT(*) AS ?n) {{ {every} }} }} BIND({k} AS ?k)")
-        for predicate, pattern in zip(self._name_predicates, self._name_patterns(entity, "?n"), strict=True):
-            blocks.append(f"{pattern} BIND({predicate} AS ?p) BIND({OWN_NAME} AS ?k)")
+        for k, pattern in ((OUT_EDGES, f"{entity} ?a ?b"), (IN_EDGES, f"?a ?b {entity}")):
+            blocks.append(f"{{ SELECT (COUNT(*) AS ?n) {{ {pattern} }} }} BIND({k} AS ?k)")
+        for predicate, name in zip(self._name_predicates, self._name_patterns(entity, "?n"), strict=True):
+            blocks.append(f"{name} BIND({predicate} AS ?p) BIND({OWN_NAME} AS ?k)")
         return f"SELECT DISTINCT ?k ?p ?q ?n {{ {any_of(blocks)} }}"
 
     def degrees(self, entity: str) -> str:

@@ -26,6 +26,7 @@ class Server:
     def __init__(self, command: list[str], url: str, log: Path, graph: str = "", process=None):
         self.command, self.url, self.log, self.graph = command, url, log, graph
         self.process: subprocess.Popen | None = process
+        self.home = log.parent / "db"  # of Virtuoso
 
     def start(self, seconds: float = 120) -> None:
         with open(self.log, "a") as log:
