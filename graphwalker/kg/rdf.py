@@ -1,8 +1,9 @@
 """Reading RDF: N-Triples and Turtle, plain or gzip, one file or a folder of them."""
 
 import gzip
+import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import IO, cast
@@ -14,8 +15,10 @@ from graphwalker.errors import FileFormatError, UserError
 FORMATS = {".nt": ox.RdfFormat.N_TRIPLES, ".ttl": ox.RdfFormat.TURTLE}
 
 
-def read_rdf(path: str | Path) -> Iterator[tuple[str, str, str]]:
+def read_rdf(path: str | Path, on_bytes: Callable[[int], object] | None = None) -> Iterator[tuple[str, str, str]]:
     """Yield the triples in N-Triples syntax (`<http://…>`, `_:b0`, `"Rome"@en`).
+
+    `on_bytes` is told how many bytes of the files, as they are on disk, were read since it was last told.
 
     Blank nodes are numbered as they come, apart for each file, so that one source always gives the same ids.
     Raises `UserError` when the source is missing or of an unknown format and `FileFormatError` (`file:line`) when a
@@ -23,7 +26,7 @@ def read_rdf(path: str | Path) -> Iterator[tuple[str, str, str]]:
     """
     blanks: dict[tuple[Path, str], str] = {}
     for file in rdf_files(path):
-        for quad in _parse(file):
+        for quad in _parse(file, on_bytes):
             s, o = quad.subject, quad.object
             yield (
                 blanks.setdefault((file, s.value), f"_:b{len(blanks)}") if isinstance(s, ox.BlankNode) else str(s),
@@ -53,12 +56,26 @@ def _format(file: Path) -> ox.RdfFormat | None:
     return FORMATS.get(Path(file.name.removesuffix(".gz")).suffix)
 
 
-def _parse(file: Path) -> Iterator[ox.Quad]:
+class _Counted(io.FileIO):
+    """A file that tells how much of it is read."""
+
+    def __init__(self, file: Path, on_bytes: Callable[[int], object] | None):
+        super().__init__(file, "rb")
+        self._on_bytes = on_bytes or (lambda _: None)
+
+    def readinto(self, buffer) -> int:
+        count = super().readinto(buffer)
+        self._on_bytes(count)
+        return count
+
+
+def _parse(file: Path, on_bytes: Callable[[int], object] | None = None) -> Iterator[ox.Quad]:
     line = 0
     try:
-        opened = gzip.open(file, "rb") if file.name.endswith(".gz") else open(file, "rb")  # noqa: SIM115
-        with closing(opened) as handle:
-            yield from ox.parse(cast(IO[bytes], handle), format=_format(file))
+        with io.BufferedReader(_Counted(file, on_bytes), 1 << 16) as raw:
+            opened = gzip.open(raw, "rb") if file.name.endswith(".gz") else raw
+            with closing(opened) as handle:
+                yield from ox.parse(cast(IO[bytes], handle), format=_format(file))
     except SyntaxError as error:
         line, message = error.lineno or 1, error.args[0] if error.args else str(error)
         raise FileFormatError(file, line, message) from error

@@ -42,7 +42,7 @@ def test_a_bare_half_merges_its_flattened_relations_by_name(tmp_path):
 def test_a_mediator_that_joins_too_much_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(steps, "MAX_PAIRS", 20)
     rows = [(f"m.h{i}", "r.x", "m.cvt") for i in range(5)] + [("m.cvt", "r.y", f"m.t{i}") for i in range(5)]
-    rows += [named(row[0]) for row in rows[:5]]
+    rows += [named(f"m.{side}{i}") for side in "ht" for i in range(5)]
     with pytest.raises(UserError, match=r"'m\.cvt' with 5 edges in and 5 out"):
         build_from_triples(rows, tmp_path / "kg")
 
