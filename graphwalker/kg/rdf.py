@@ -4,7 +4,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
@@ -69,13 +69,22 @@ class _Counted(io.FileIO):
         return count
 
 
+@contextmanager
+def _open(file: Path, on_bytes: Callable[[int], object] | None) -> Iterator[IO[bytes]]:
+    """A file to read, unpacked."""
+    with io.BufferedReader(_Counted(file, on_bytes), 1 << 18) as raw:
+        if not file.name.endswith(".gz"):
+            yield raw
+            return
+        with gzip.open(raw, "rb") as handle:
+            yield cast(IO[bytes], handle)
+
+
 def _parse(file: Path, on_bytes: Callable[[int], object] | None = None) -> Iterator[ox.Quad]:
     line = 0
     try:
-        with io.BufferedReader(_Counted(file, on_bytes), 1 << 16) as raw:
-            opened = gzip.open(raw, "rb") if file.name.endswith(".gz") else raw
-            with closing(opened) as handle:
-                yield from ox.parse(cast(IO[bytes], handle), format=_format(file))
+        with _open(file, on_bytes) as handle:
+            yield from ox.parse(handle, format=_format(file))
     except SyntaxError as error:
         line, message = error.lineno or 1, error.args[0] if error.args else str(error)
         raise FileFormatError(file, line, message) from error
