@@ -68,14 +68,21 @@ def build_kg(
     `memory` is in bytes, see `MEMORY`; blank nodes take about 200 more each. Raises `UserError` where the source is
     missing and `FileFormatError` (file and line) where it is broken.
     """
-    from graphwalker.kg.rdf import rdf_files, read_rdf
+    from graphwalker.kg.ntriples import read_ntriples
+    from graphwalker.kg.rdf import BlankNodes, is_ntriples, rdf_files, read_file
 
     files = rdf_files(source)
 
     def read(reader: Reader) -> None:
-        size = sum(file.stat().st_size for file in files)
+        size, blanks = sum(file.stat().st_size for file in files), BlankNodes()
         with tqdm(total=size, desc="reading", unit="B", unit_scale=True, disable=not progress, mininterval=0.5) as bar:
-            reader.extend(read_rdf(source, bar.update))
+            for file in files:
+                if is_ntriples(file):
+                    for columns in read_ntriples(file, reader.chunk, blanks, bar.update):
+                        reader.add_columns(*columns)
+                        bar.set_postfix(triples=f"{reader.count:,}", refresh=False)
+                else:
+                    reader.extend(read_file(file, blanks, bar.update))
 
     return _build(read, out, schema, store, Path(source).name, None, progress, memory)
 

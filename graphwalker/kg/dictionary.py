@@ -59,6 +59,7 @@ class Reader:
     def __init__(self, work: Workspace):
         self.count = 0  # triples
         self._work, self._room = work, max(16, work.memory // 3)  # bytes of a block
+        self.chunk = min(max(256, self._room // 6), 1 << 27)  # bytes of N-Triples that make a block
         self._raw, self._rows = work.texts("raw", TEXT), work.rows("rows", 3)
         self._predicates: dict[str, int] = {}
         self._blocks: list[slice] = []
@@ -87,6 +88,19 @@ class Reader:
                 nodes, flat, room = {}, array("I"), self._room
         if flat:
             self._add(pa.array(list(nodes), pa.large_string()), np.frombuffer(flat, np.uint32).reshape(-1, 3))
+
+    def add_columns(self, subjects: pa.Array, predicates: pa.Array, objects: pa.Array) -> None:
+        """Take one block of well-formed triples."""
+        count = len(subjects)
+        if not count:
+            return
+        self.count += count
+        nodes = pa.concat_arrays([subjects, objects]).dictionary_encode()
+        kinds, places = predicates.dictionary_encode(), nodes.indices.to_numpy()
+        number = [self._predicates.setdefault(p, len(self._predicates)) for p in kinds.dictionary.to_pylist()]
+        kind = np.array(number, np.uint32)[kinds.indices.to_numpy()]
+        rows = np.column_stack([places[:count], kind, places[count:]]).astype(np.uint32)
+        self._add(nodes.dictionary.cast(pa.large_string()), rows)
 
     def _add(self, terms: pa.Array, rows: np.ndarray) -> None:
         self._blocks.append(slice(len(self._rows), len(self._rows) + len(rows)))

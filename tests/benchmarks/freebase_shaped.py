@@ -25,7 +25,28 @@ PER_TOPIC = 13.1  # triples
 DOMAINS, TYPES, RELATIONS = 80, 5, 24  # RELATIONS and a quarter as many mediated ones per domain
 BLOCK = 5_000  # topics made at once
 _LETTERS = "0123456789bcdfghjklmnpqrstvwxyz_"
-_SYLLABLES = "ba ra no ti lo ken mar vel su da gri pon tha el is or wen ky fa zu mi ste bro qua lin".split()
+_SYLLABLES = [
+    "ba",
+    "ra",
+    "no",
+    "ti",
+    "lo",
+    "ken",
+    "mar",
+    "vel",
+    "su",
+    "da",
+    "gri",
+    "pon",
+    "tha",
+    "el",
+    "is",
+    "or",
+    "wen",
+    "ky",
+    "fa",
+]
+_SYLLABLES += ["zu", "mi", "ste", "bro", "qua", "lin"]
 _DATE = "^^<http://www.w3.org/2001/XMLSchema#date>"
 
 
