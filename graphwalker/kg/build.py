@@ -20,8 +20,8 @@ from graphwalker.kg.dictionary import Reader
 from graphwalker.kg.layout import write_layout
 from graphwalker.kg.meta import LAYOUT, META, META_SCHEMA
 from graphwalker.kg.schema import Schema, load_schema
-from graphwalker.kg.spill import Workspace
 from graphwalker.kg.table import load_table
+from graphwalker.kg.workspace import Workspace
 
 STORES = ("memory", "oxigraph")
 MEMORY = 2 << 30  # bytes that a build may hold beside the interpreter and its libraries

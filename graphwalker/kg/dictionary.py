@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 
 from graphwalker.errors import UserError
 from graphwalker.kg.schema import Schema
-from graphwalker.kg.spill import RowFile, TextFile, Workspace
+from graphwalker.kg.spill import RowFile, TextFile
 from graphwalker.kg.terms import check_id, literal, parse_literal
+from graphwalker.kg.workspace import Workspace
 
 TEXT = pa.schema([("text", pa.large_string())])
 _OF_BLOCK = pa.schema([("text", pa.large_string()), ("block", pa.uint32())])

@@ -26,10 +26,11 @@ from graphwalker.kg.arrays import ArrayFile
 from graphwalker.kg.dictionary import Dictionary
 from graphwalker.kg.numbering import Numbering, number_terms
 from graphwalker.kg.numbering import fold as fold
-from graphwalker.kg.spill import RowSorter, Workspace, distinct_rows, first_of_runs
+from graphwalker.kg.sorting import RowSorter, distinct_rows, first_of_runs
 from graphwalker.kg.steps import flatten
 from graphwalker.kg.table import find_mediators as find_mediators
 from graphwalker.kg.table import find_names as find_names
+from graphwalker.kg.workspace import Workspace
 
 UNSEEN = 1 << 31
 KINDS = "kinds.json"

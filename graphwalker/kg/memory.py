@@ -12,25 +12,18 @@ import numpy as np
 
 from graphwalker.errors import UserError
 from graphwalker.kg.layout import KINDS, UNSEEN
+from graphwalker.kg.mapped import CACHED, MappedTerms, place
 from graphwalker.kg.meta import read_meta
-from graphwalker.kg.numbering import LITERAL, NAMED, NAMED_BY_ID, PRINTS_ALIKE, crc, fold
+from graphwalker.kg.numbering import crc, fold
 from graphwalker.kg.relations import Relations
 from graphwalker.kg.schema import Schema
 from graphwalker.kg.store import Expansion, Step
 from graphwalker.kg.terms import literal_lang, literal_value
 from graphwalker.types import Triple
 
-_ARRAYS = ("blob", "offsets", "kind", "hash", "hash_term", "folded_hash", "folded_term") + (
-    "out_ptr",
-    "out_rel",
-    "out_far",
-    "in_ptr",
-    "in_rel",
-    "in_far",
-)
+_TERMS = ("blob", "offsets", "kind", "hash", "hash_term", "folded_hash", "folded_term")
+_LISTS = ("out_ptr", "out_rel", "out_far", "in_ptr", "in_rel", "in_far")
 _STEP_ORDER = attrgetter("relation", "inverse", "parts")
-_NAMESAKE = bytes([NAMED | PRINTS_ALIKE])
-_CACHED = 1 << 14  # entries of each small cache: some MB in all
 
 
 class MemoryStore:
@@ -45,7 +38,7 @@ class MemoryStore:
         self.meta = meta
         self.schema = Schema.from_json(meta["profile"], str(self.path))
         try:
-            self._array = {key: np.load(self.path / f"{key}.npy", mmap_mode="r") for key in _ARRAYS}
+            self._array = {key: np.load(self.path / f"{key}.npy", mmap_mode="r") for key in _TERMS + _LISTS}
             kinds = json.loads((self.path / KINDS).read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise UserError(f"{self.path} is damaged ({error}): build it again") from error
@@ -53,9 +46,9 @@ class MemoryStore:
         self._at = {key: memoryview(value) for key, value in self._array.items()}
         self._first_mediator: int = kinds["first_mediator"]
         self._relations = Relations(kinds, self.schema)
-        self._find = lru_cache(_CACHED)(self._find_uncached)
-        self._text = lru_cache(_CACHED)(self._text_uncached)
-        self._label = lru_cache(_CACHED)(self._label_uncached)
+        terms = MappedTerms(self._at, self.schema, self._first_mediator)
+        self._find, self._text, self._name = terms.find, terms.text, terms.name
+        self._label = lru_cache(CACHED)(self._label_uncached)
 
     @classmethod
     def open(cls, folder: str | Path) -> "MemoryStore":
@@ -107,18 +100,15 @@ class MemoryStore:
     def named(self, name: str, *, ignore_case: bool = False) -> list[str]:
         key = fold(name)
         wanted, hashes, found = crc(key), self._at["folded_hash"], []
-        at = _place(hashes, wanted)
+        at = place(hashes, wanted)
         while at < len(hashes) and hashes[at] == wanted:
             entity = self._at["folded_term"][at]
-            best = self._name_of(entity)
+            best = self._name(entity)
             own = (best, *self._names_of(entity)) if best != name else (name,)
             if name in own or (ignore_case and any(fold(other) == key for other in own if other)):
                 found.append(self._text(entity))
             at += 1
-        if len(found) < 2:
-            return found
-        found = list(dict.fromkeys(found))
-        return sorted(found, key=lambda node: (-len(self.types(node)), node))
+        return sorted(found, key=lambda node: (-len(self.types(node)), node)) if len(found) > 1 else found
 
     def names(self, nodes: Sequence[str]) -> list[str | None]:
         return list(map(self._label, nodes))
@@ -127,7 +117,7 @@ class MemoryStore:
         i = self._find(node)
         if i < 0 or node[:1] == '"':
             return []
-        own = self._name_of(i)
+        own = self._name(i)
         return sorted(
             {text for text in (*self._names_of(i), *self._literals(i, self.schema.alias_predicates)) if text != own}
         )
@@ -165,62 +155,12 @@ class MemoryStore:
         i = -1 if node[:1] == '"' else self._find(node)
         return i if i < self._first_mediator else -1
 
-    def _find_uncached(self, text: str) -> int:
-        """A term's number, -1 for an unknown one."""
-        if text[:1] == '"':
-            return self._find_literal(text)
-        hashes, wanted = self._at["hash"], crc(text)
-        at = _place(hashes, wanted)
-        while at < len(hashes) and hashes[at] == wanted:
-            i = self._at["hash_term"][at]
-            if self._text(i) == text:
-                return i
-            at += 1
-        return -1
-
-    def _find_literal(self, text: str) -> int:
-        try:
-            wanted = literal_value(text) or text, text
-            at = bisect_left(range(self._first_mediator), wanted, key=self._order)
-        except ValueError:  # no literal
-            return -1
-        return at if at < self._first_mediator and self._text_uncached(at) == text else -1
-
-    def _order(self, i: int) -> tuple[str, str]:
-        """What terms are ordered by: the name they print with, and their text."""
-        text = self._text_uncached(i)
-        return self._name_of(i) or text, text
-
-    def _text_uncached(self, i: int) -> str:
-        offsets = self._at["offsets"]
-        return str(self._at["blob"][offsets[i] : offsets[i + 1]], "utf-8")
-
     def _label_uncached(self, node: str) -> str | None:
-        return literal_value(node) if node[:1] == '"' else self._name_of(self._find(node))
-
-    def _name_of(self, i: int) -> str | None:
-        kind = self._at["kind"][i] if i >= 0 else 0
-        if kind & (LITERAL | NAMED):
-            return literal_value(self._text(i if kind & LITERAL else self._naming(i)))
-        return self.schema.id_name(self._text(i)) if kind & NAMED_BY_ID else None
-
-    def _naming(self, i: int) -> int:
-        """A literal that prints like a named entity: one stands before it among those that print alike."""
-        kind, size, at = self._at["kind"], 16, i
-        while at >= 0:
-            before = max(0, at + 1 - size)
-            others = len(bytes(kind[before : at + 1]).rstrip(_NAMESAKE))
-            if others and kind[before + others - 1] & LITERAL:
-                return before + others - 1
-            at, size = (before + others - 2, 16) if others else (before - 1, 16 * size)
-            if others and not kind[at + 1] & PRINTS_ALIKE:
-                break
-        # An id that sorts before a quotation mark.
-        return next(j for j in range(i + 1, len(kind)) if kind[j] & LITERAL)
+        return literal_value(node) if node[:1] == '"' else self._name(self._find(node))
 
     def _names_of(self, i: int) -> list[str]:
         names = [text for text in self._literals(i, self.schema.name_predicates) if self.schema.is_name(text)]
-        return names or [own for own in [self._name_of(i)] if own]
+        return names or [own for own in [self._name(i)] if own]
 
     def _literals(self, i: int, predicates: Sequence[str]) -> list[str]:
         """Literals in the schema's languages that an entity has under some predicates."""
@@ -338,16 +278,3 @@ class MemoryStore:
     def _stating(self, i: int, code: int) -> Iterator[tuple[int, int]]:
         """What a term has out of it that declared reverses say of a way in."""
         return (self._seen("out", i, other) for other in self._relations.stated_by(code))
-
-
-def _place(hashes: memoryview, wanted: int) -> int:
-    """Where a number stands among sorted random ones: close to where it would if they were spaced evenly."""
-    guess, near = wanted * len(hashes) >> 32, 32
-    lo, hi = max(0, guess - near), min(len(hashes), guess + near)
-    while lo > 0 and hashes[lo] >= wanted:
-        near *= 4
-        lo = max(0, guess - near)
-    while hi < len(hashes) and hashes[hi - 1] < wanted:
-        near *= 4
-        hi = min(len(hashes), guess + near)
-    return bisect_left(hashes, wanted, lo, hi)

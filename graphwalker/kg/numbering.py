@@ -17,8 +17,10 @@ import pyarrow.compute as pc
 from graphwalker.kg.arrays import ArrayFile, Bits
 from graphwalker.kg.dictionary import Dictionary, first_of_texts, windows
 from graphwalker.kg.schema import Schema
-from graphwalker.kg.spill import Aligned, RowFile, TextFile, TextSorter, Workspace
+from graphwalker.kg.sorting import Aligned, TextSorter
+from graphwalker.kg.spill import RowFile, TextFile
 from graphwalker.kg.terms import literal_lang, literal_value
+from graphwalker.kg.workspace import Workspace
 
 LITERAL, NAMED, NAMED_BY_ID, PRINTS_ALIKE = 1, 2, 4, 8  # bits of a term's kind; the last: like the term before it
 _NAMES = pa.schema([("entity", pa.uint32()), ("priority", pa.uint32()), ("name", pa.large_string())])

@@ -12,9 +12,10 @@ import numpy as np
 from graphwalker.errors import UserError
 from graphwalker.kg.dictionary import Dictionary
 from graphwalker.kg.numbering import Numbering
-from graphwalker.kg.spill import Aligned, RowSorter, Workspace, distinct_rows
+from graphwalker.kg.sorting import Aligned, RowSorter, distinct_rows
 from graphwalker.kg.store import Step
 from graphwalker.kg.table import TripleTable, pairs
+from graphwalker.kg.workspace import Workspace
 
 MAX_PAIRS = 2**34  # edges into a mediator times edges out of it, over all mediators
 

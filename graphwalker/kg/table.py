@@ -8,7 +8,7 @@ import numpy as np
 from graphwalker.kg.dictionary import Dictionary
 from graphwalker.kg.numbering import name_reader
 from graphwalker.kg.schema import Schema
-from graphwalker.kg.spill import distinct_rows
+from graphwalker.kg.sorting import distinct_rows
 
 
 class TripleTable(NamedTuple):

@@ -15,7 +15,10 @@ import random
 import statistics
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +52,8 @@ def build(source: str, out: str, memory: str, progress: str) -> dict[str, Any]:
     from graphwalker.kg.meta import read_meta
 
     before, start, cpu = resident(), time.perf_counter(), time.process_time()
-    build_kg(source, out, "freebase", progress=bool(progress), memory=parse_memory(memory))
+    with most_on_disk(Path(out)) as scratch:
+        build_kg(source, out, "freebase", progress=bool(progress), memory=parse_memory(memory))
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     triples = read_meta(out)["counts"]["triples"]
     return {
@@ -58,8 +62,29 @@ def build(source: str, out: str, memory: str, progress: str) -> dict[str, Any]:
         "build_seconds": seconds,
         "build_cpu_seconds": cpu,
         "build_mib": resident("VmHWM") - before,
+        "scratch_bytes": max(scratch) / triples,
         **{f"{key}_bytes": size / triples for key, size in on_disk(Path(out)).items()},
     }
+
+
+@contextmanager
+def most_on_disk(out: Path) -> Iterator[list[int]]:
+    """Look twice a second at what a build has written so far."""
+    sizes, done = [0], threading.Event()
+
+    def look() -> None:
+        while not done.wait(0.5):
+            with suppress(FileNotFoundError):
+                found = out.parent.glob(f".{out.name}.*/**/*")
+                sizes.append(sum(file.stat().st_blocks * 512 for file in found if file.is_file()))
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield sizes
+    finally:
+        done.set()
+        thread.join()
 
 
 def on_disk(folder: Path) -> dict[str, int]:
@@ -151,6 +176,7 @@ COLUMNS = [  # title, figure, format
     ("CPU s", "build_cpu_seconds", ",.0f"),
     ("triples/s", "rate", ",.0f"),
     ("build MiB", "build_mib", ",.0f"),
+    ("B/triple scratch", "scratch_bytes", ".0f"),
     ("B/triple adj.+ids", "disk_bytes", ".1f"),
     ("B/triple text", "text_bytes", ".1f"),
     ("open s", "open_seconds", ".3f"),

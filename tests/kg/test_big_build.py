@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from graphwalker.cli import main
 from graphwalker.errors import FileFormatError, UserError
 from graphwalker.kg.build import build_from_triples, build_kg, parse_memory
-from graphwalker.kg.spill import Aligned, RowSorter, distinct_rows
+from graphwalker.kg.sorting import Aligned, RowSorter, distinct_rows
 from graphwalker.kg.terms import literal
 
 
