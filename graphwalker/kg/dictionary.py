@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from graphwalker.errors import UserError
 from graphwalker.kg.schema import Schema
 from graphwalker.kg.spill import RowFile, TextFile
-from graphwalker.kg.terms import check_id, literal, parse_literal
+from graphwalker.kg.terms import XSD, check_id, literal, parse_literal
 from graphwalker.kg.workspace import Workspace
 
 TEXT = pa.schema([("text", pa.large_string())])
@@ -23,6 +23,7 @@ _OF_BLOCK = pa.schema([("text", pa.large_string()), ("block", pa.uint32())])
 _TERM_BYTES = (
     250  # what a new term takes beside its letters: a string, its entry in a dict, and copies while it is sorted
 )
+_STRING = f"^^<{XSD}string>"
 MAX_TERMS = 2**31  # a number has a bit to spare, see `layout`
 
 
@@ -60,7 +61,7 @@ class Reader:
     def __init__(self, work: Workspace):
         self.count = 0  # triples
         self._work, self._room = work, max(16, work.memory // 3)  # bytes of a block
-        self.chunk = min(max(256, self._room // 6), 1 << 27)  # bytes of N-Triples that make a block
+        self.chunk = min(max(256, self._room // 6), 1 << 30)  # bytes of N-Triples that make a block
         self._raw, self._rows = work.texts("raw", TEXT), work.rows("rows", 3)
         self._predicates: dict[str, int] = {}
         self._blocks: list[slice] = []
@@ -83,7 +84,7 @@ class Reader:
                 room -= _TERM_BYTES + len(o)
             if s[0] == '"':  # an earlier object
                 raise UserError(f"triple {self.count}: a literal cannot be a subject: {s!r}")
-            flat.append(i), flat.append(k), flat.append(j)
+            flat.extend((i, k, j))
             if len(flat) * 4 >= room:
                 self._add(pa.array(list(nodes), pa.large_string()), np.frombuffer(flat, np.uint32).reshape(-1, 3))
                 nodes, flat, room = {}, array("I"), self._room
@@ -205,8 +206,10 @@ def shortener(schema: Schema) -> Callable[[str], str]:
 
     def short(term: str) -> str:
         if term[0] == '"':
-            plain = "\\" not in term and "\n" not in term and "\r" not in term
-            return term if plain and term.endswith(('"', '"@en')) else literal(*parse_literal(term))
+            if "\\" in term or "\n" in term or "\r" in term:
+                return literal(*parse_literal(term))
+            one_spelling = term.endswith(('"', '"@en')) or (term[-1] == ">" and not term.endswith(_STRING))
+            return term if one_spelling else literal(*parse_literal(term))
         if term.startswith(start) and ":" not in (local := term[skip:-1]) and local:
             return local
         if term[0] == "<":

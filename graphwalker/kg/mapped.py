@@ -1,7 +1,7 @@
 """The terms of an in-memory store: from text to number, from number to text and name (`numbering` says how they go)."""
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from graphwalker.kg.numbering import LITERAL, NAMED, NAMED_BY_ID, PRINTS_ALIKE, crc
@@ -15,13 +15,17 @@ CACHED = 1 << 14  # entries of each small cache: some MB in all
 class MappedTerms:
     """The arrays of `layout` that are about terms."""
 
-    def __init__(self, arrays: Mapping[str, memoryview], schema: Schema, first_mediator: int):
+    def __init__(
+        self, arrays: Mapping[str, memoryview], schema: Schema, first_mediator: int, on_look_up: Callable[[], None]
+    ):
         self._at, self._schema, self.first_mediator = arrays, schema, first_mediator
+        self._on_look_up = on_look_up
         self.find = lru_cache(CACHED)(self._find_uncached)
         self.text = lru_cache(CACHED)(self._text_uncached)
 
     def _find_uncached(self, text: str) -> int:
         """A term's number, -1 for an unknown one."""
+        self._on_look_up()
         if text[:1] == '"':
             return self._find_literal(text)
         hashes, wanted = self._at["hash"], crc(text)

@@ -16,6 +16,7 @@ from graphwalker.kg.mapped import CACHED, MappedTerms, place
 from graphwalker.kg.meta import read_meta
 from graphwalker.kg.numbering import crc, fold
 from graphwalker.kg.relations import Relations
+from graphwalker.kg.residency import Residency
 from graphwalker.kg.schema import Schema
 from graphwalker.kg.store import Expansion, Step
 from graphwalker.kg.terms import literal_lang, literal_value
@@ -46,7 +47,8 @@ class MemoryStore:
         self._at = {key: memoryview(value) for key, value in self._array.items()}
         self._first_mediator: int = kinds["first_mediator"]
         self._relations = Relations(kinds, self.schema)
-        terms = MappedTerms(self._at, self.schema, self._first_mediator)
+        self.residency = Residency(self._array.values(), len(self))
+        terms = MappedTerms(self._at, self.schema, self._first_mediator, self.residency.look)
         self._find, self._text, self._name = terms.find, terms.text, terms.name
         self._label = lru_cache(CACHED)(self._label_uncached)
 

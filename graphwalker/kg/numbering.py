@@ -116,7 +116,8 @@ def _find_names(table: Dictionary, work: Workspace) -> tuple[TextSorter, dict[st
         if p in place:
             level[place[p]] = i
     reverse = np.array([p in schema.reverse_predicates for p in table.predicates], bool)
-    by_object, declared = work.row_sorter("named", 3), set()
+    by_object = work.row_sorter("named", 3)
+    declared: set[tuple[int, int]] = set()
     with work.bar("finding names", len(table.rows), "triples") as bar:
         for block in table.blocks:
             rows, numbers = table.read(block)

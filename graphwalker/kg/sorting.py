@@ -225,13 +225,14 @@ class Aligned(Generic[B]):
     """Sorted pieces, cut anew at the numbers of their first column."""
 
     def __init__(self, pieces: Iterator[B]):
-        self._pieces, self._rest = iter(pieces), None  # type: ignore[var-annotated]
+        self._pieces = pieces
+        self._rest: Any = None
 
     def below(self, bound: int) -> list[B]:
         """All rows not handed out yet whose first number is below `bound`, in pieces."""
         found = []
         while (piece := self._rest if self._rest is not None else next(self._pieces, None)) is not None:
-            first = piece[:, 0] if isinstance(piece, np.ndarray) else piece.column(0).to_numpy()
+            first = self._first(piece)
             cut = int(np.searchsorted(first, bound))
             whole = cut == len(first)
             if cut:
@@ -240,6 +241,10 @@ class Aligned(Generic[B]):
             if not whole:
                 break
         return found
+
+    @staticmethod
+    def _first(piece: Any) -> np.ndarray:
+        return piece[:, 0] if isinstance(piece, np.ndarray) else piece.column(0).to_numpy()
 
     @staticmethod
     def _cut(piece: Any, start: int, stop: int) -> Any:
