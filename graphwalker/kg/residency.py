@@ -9,6 +9,7 @@ import mmap
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,8 @@ class Residency:
     """Gives the pages of mapped arrays back when there are too many."""
 
     def __init__(self, arrays: Iterable[np.ndarray], triples: int):
-        self._maps = [array.base for array in arrays if isinstance(array.base, mmap.mmap)]
+        bases: list[Any] = [array.base for array in arrays]
+        self._maps = [base for base in bases if isinstance(base, mmap.mmap)]
         self._limit = max(LEAST, PER_TRIPLE * triples)
         self._possible = _STATM.exists() and hasattr(mmap, "MADV_DONTNEED")
         self._looked, self._before, self.given_back = 0, _shared() if self._possible else 0, 0
