@@ -19,6 +19,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> argparse._SubParsersAc
         default="memory",
         help="memory: arrays for agents, fastest; oxigraph: a database with SPARQL (default: memory)",
     )
+    build.add_argument(
+        "--memory",
+        default="2G",
+        help="how much to hold at once beside the program itself; a larger graph goes over the disk (default: 2G)",
+    )
     build.add_argument("--quiet", action="store_true", help="no progress bars")
 
     info = commands.add_parser("info", help="what is in a built knowledge graph")
@@ -51,9 +56,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> int:
-    from graphwalker.kg.build import build_kg
+    from graphwalker.kg.build import build_kg, parse_memory
 
-    out = build_kg(args.source, args.out, args.schema, store=args.store, progress=not args.quiet)
+    memory = parse_memory(args.memory)
+    out = build_kg(args.source, args.out, args.schema, store=args.store, progress=not args.quiet, memory=memory)
     print(f"built {out}")
     return print_counts(out)
 

@@ -1,212 +1,178 @@
-"""The arrays of the in-memory store: computed once at build, memory-mapped ever after.
+"""The files of the in-memory store: computed once at build, memory-mapped ever after.
 
-Terms are numbered by the name they print with, then by id: a neighbour list in the order of its numbers is in the
-order `KGStore.expand` wants, and terms of one `rank` print alike. All arrays are little-endian `.npy` files:
+`numbering` says how terms are numbered. All arrays are little-endian `.npy` files, of the smallest type that fits:
 
-=================  =======================================================================================
-blob, offsets      (bytes,), (n + 1,)  the terms' text; term i is blob[offsets[i]:offsets[i + 1]]
-hash, hash_term    (n,) sorted CRC-32 of the terms' text, and whose it is
-name               (n,) the term that names term i: itself for a literal, -1 for none, -2 for the end of its id
-mediator           (n,) 1 for a mediator
-out_*, in_*        ptr (n + 1,) segments of term i; rel (segments,); beg (segments + 1,); term (triples,)
-step_ptr           (n + 1,) the steps of term i
-step, step_shown   (steps,) a place in the table of steps, which `kinds.json` holds; 0 for a repeated reverse
-step_beg, fact     (steps + 1,) the facts of a step; (facts,) the term at the other end of each
-named_*, folded_*  hash (names,) sorted CRC-32 of a name, whole or case-folded; term (names,) who bears it
-=================  =======================================================================================
+================  ==========================================================================================
+blob, offsets     (bytes,), (n + 1,)  the terms' text; term i is blob[offsets[i]:offsets[i + 1]]
+kind              (n,) what a term is and what names it, in bits (`numbering`)
+hash, hash_term   (entities,) sorted CRC-32 of the entities' text, and whose it is; a literal is found by its place
+folded_*          hash (names,) sorted CRC-32 of a case-folded name; term (names,) who bears it
+out_*, in_*       ptr (n + 1,) where term i's neighbours begin; rel, far (facts,) the relation and the other end
+================  ==========================================================================================
+
+A relation below the number of predicates is one; from there on it is a pair of them across a mediator (`kinds.json`
+holds both tables). The neighbours of a term are sorted by relation, then by the other end, which has its highest bit
+set, and so stands last, where an agent does not see it: a mediator, the term itself on the way in, or another that
+prints like one before it.
 """
 
 import json
-import unicodedata
-import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
-from graphwalker.kg.steps import all_walks
-from graphwalker.kg.store import Step
-from graphwalker.kg.table import TripleTable, distinct_rows, first_of_runs, pairs
-from graphwalker.kg.terms import literal_lang, literal_value
+from graphwalker.kg.arrays import ArrayFile
+from graphwalker.kg.dictionary import Dictionary
+from graphwalker.kg.numbering import Numbering, number_terms
+from graphwalker.kg.sorting import RowSorter, distinct_rows, first_of_runs
+from graphwalker.kg.steps import flatten
+from graphwalker.kg.workspace import Workspace
 
-NO_NAME, NAME_FROM_ID = -1, -2
-
-
-class Names(NamedTuple):
-    """Who is called what."""
-
-    best: dict[int, int]  # entity -> the literal that names it
-    all: list[tuple[int, int]]  # (entity, literal) for every name in the schema's languages
+UNSEEN = 1 << 31
+KINDS = "kinds.json"
 
 
-def crc(text: str) -> int:
-    """The hash of the indexes: the same in every process and on every machine."""
-    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
-
-
-def fold(name: str) -> str:
-    """A name without case and Unicode form."""
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-
-
-def write_layout(table: TripleTable, folder: Path, *, progress: bool = False) -> dict[str, int]:
-    """Compute and write all arrays into `folder`; returns the counts that `meta.json` shows."""
-    with tqdm(total=6, desc="indexing", unit=" steps", disable=not progress) as bar:
-        table, names, printed = _renumber(table)
-        bar.update()
-        mediators = find_mediators(table, names)
-        _save_terms(folder, table.terms)
-        bar.update()
-        name = np.full(len(table.terms), NO_NAME, np.int32)
-        for i, text in enumerate(table.terms):
-            if text[0] == '"':
-                name[i] = i
-            elif i in names.best:
-                name[i] = names.best[i]
-            elif not mediators[i] and table.schema.id_name(text):
-                name[i] = NAME_FROM_ID
-        rank = np.cumsum([0] + [a != b for a, b in zip(printed, printed[1:], strict=False)]).astype(np.int32)
-        _save(folder, name=name, mediator=mediators.astype(np.uint8))
-        bar.update()
-        rows = table.rows
-        _save_adjacency(folder, "out", rows, len(table.terms))
-        _save_adjacency(folder, "in", distinct_rows(rows[:, ::-1]), len(table.terms))
-        bar.update()
-        table_of_steps = _save_steps(folder, table, mediators, rank)
-        bar.update()
-        _save_name_index(folder, table, names, name)
-        bar.update()
-    entities = sum(text[0] != '"' for text in table.terms)
+def write_layout(table: Dictionary, folder: Path, work: Workspace) -> dict[str, int]:
+    """Compute and write all files into `folder`; returns the counts that `meta.json` shows."""
+    terms = number_terms(table, work, folder)
+    visible = np.array([table.schema.is_visible(p) for p in table.predicates], bool)
+    sorters = {name: work.row_sorter(name, 3) for name in ("out", "in", "into", "outof")}
+    plain = _renumber(table, terms, visible, sorters, work)
+    _write_names(folder, terms, work)
+    pairs = flatten(sorters["into"], sorters["outof"], terms, sorters["out"], sorters["in"], table, work)
+    table.close()
+    writer = _ListWriter(folder, terms, visible, len(table.predicates) + len(pairs), work)
+    triples = writer.write("out", sorters["out"])
+    writer.write("in", sorters["in"])
+    record = {
+        "predicates": table.predicates,
+        "plain": np.flatnonzero(plain).tolist(),
+        "pairs": pairs.tolist(),
+        "reverses": terms.reverses,
+        "first_mediator": terms.first_mediator,
+    }
+    (folder / KINDS).write_text(json.dumps(record, ensure_ascii=False), "utf-8")
+    relations = [table.predicates[p] for p in record["plain"]]
+    relations += [f"{table.predicates[p]}.{table.predicates[q]}" for p, q in record["pairs"]]
+    count, literals = len(terms.places), terms.literals.total()
     return {
-        "triples": len(rows),
-        "entities": entities,
-        "literals": len(table.terms) - entities,
+        "triples": triples,
+        "entities": count - literals,
+        "literals": literals,
         "predicates": len(table.predicates),
-        "mediators": int(mediators.sum()),
-        "relations": len({step.relation for step in table_of_steps}),
+        "mediators": count - terms.first_mediator,
+        "relations": len(set(relations)),
     }
 
 
-def _renumber(table: TripleTable) -> tuple[TripleTable, Names, list[str]]:
-    """The table with terms in the order of (printed name, id) and predicates in theirs, and the printed names."""
-    names = find_names(table)
-    terms, schema = table.terms, table.schema
-
-    def printed(i: int) -> str:
-        text = terms[i]
-        if text[0] == '"':
-            return literal_value(text)
-        if i in names.best:
-            return literal_value(terms[names.best[i]])
-        return "" if schema.can_mediate(text) else schema.id_name(text)
-
-    labels = [printed(i) or terms[i] for i in range(len(terms))]
-    order = sorted(range(len(terms)), key=lambda i: (labels[i], terms[i]))
-    place = np.empty(len(terms), np.int64)
-    place[order] = np.arange(len(order))
-    predicate_order = sorted(range(len(table.predicates)), key=table.predicates.__getitem__)
-    predicate_place = np.empty(len(predicate_order), np.int64)
-    predicate_place[predicate_order] = np.arange(len(predicate_order))
-    rows = np.column_stack([place[table.rows[:, 0]], predicate_place[table.rows[:, 1]], place[table.rows[:, 2]]])
-    renumbered = TripleTable(
-        table.schema, [terms[i] for i in order], [table.predicates[i] for i in predicate_order], distinct_rows(rows)
-    )
-    moved = Names(
-        {int(place[e]): int(place[n]) for e, n in names.best.items()},
-        [(int(place[e]), int(place[n])) for e, n in names.all],
-    )
-    return renumbered, moved, [labels[i] for i in order]
+def _renumber(
+    table: Dictionary, terms: Numbering, visible: np.ndarray, sorters: dict[str, RowSorter], work: Workspace
+) -> np.ndarray:
+    """Hand out all triples in final numbers; returns (predicates,) bool: those that an agent can follow as they are."""
+    plain = np.zeros(len(visible), bool)
+    with work.bar("renumbering", len(table.rows), "triples") as bar:
+        for block in table.blocks:
+            rows, numbers = table.read(block)
+            numbers = terms.places.take(numbers, work.memory // 64)
+            rows = np.column_stack([numbers[rows[:, 0]], rows[:, 1], numbers[rows[:, 2]]])
+            sorters["out"].add(rows)
+            sorters["in"].add(rows[:, ::-1])
+            seen = rows[visible[rows[:, 1]]]
+            from_mediator, to_mediator = seen[:, 0] >= terms.first_mediator, seen[:, 2] >= terms.first_mediator
+            sorters["into"].add(seen[~from_mediator & to_mediator][:, ::-1])
+            sorters["outof"].add(seen[from_mediator & ~to_mediator])
+            plain[seen[~from_mediator & ~to_mediator][:, 1]] = True
+            bar.update(len(rows))
+    return plain
 
 
-def find_names(table: TripleTable) -> Names:
-    """Names by the schema's predicates and languages; the best is the first by predicate, language and text."""
-    schema = table.schema
-    languages = {lang: i for i, lang in enumerate(schema.languages)}
-    best: dict[int, tuple[int, int, str, int]] = {}
-    every: list[tuple[int, int]] = []
-    for level, predicate in enumerate(schema.name_predicates):
-        for s, o in pairs(table, predicate):
-            term = table.terms[o]
-            lang = literal_lang(term) if term[0] == '"' else None
-            if lang not in languages or not schema.is_name(literal_value(term)):
-                continue
-            every.append((s, o))
-            key = (level, languages[lang], literal_value(term), o)
-            if s not in best or key < best[s]:
-                best[s] = key
-    return Names({entity: key[3] for entity, key in best.items()}, every)
+def _write_names(folder: Path, terms: Numbering, work: Workspace) -> None:
+    """The index of names."""
+    sorter = work.row_sorter("folded", 2)
+    with work.bar("indexing names", len(terms.bearers), "names") as bar:
+        for rows in terms.bearers.pieces(max(4, work.memory // 64)):
+            order = np.argsort(rows[:, 1])
+            placed = np.empty(len(rows), np.uint32)
+            placed[order] = terms.places.take(rows[order, 1], work.memory // 64)
+            sorter.add(np.column_stack([rows[:, 0], placed]))
+            bar.update(len(rows))
+    terms.bearers.close()
+    files = [ArrayFile(folder, name, np.uint32) for name in ("folded_hash", "folded_term")]
+    write_columns(files, sorter)
 
 
-def find_mediators(table: TripleTable, names: Names) -> np.ndarray:
-    """(n,) bool: entities that the schema takes for mediators."""
-    can = table.schema.can_mediate
-    return np.fromiter(
-        (text[0] != '"' and i not in names.best and can(text) for i, text in enumerate(table.terms)),
-        bool,
-        len(table.terms),
-    )
+def write_columns(files: list[ArrayFile], pieces: Iterable[np.ndarray]) -> None:
+    """Write the columns of rows to a file each, and close them."""
+    for rows in pieces:
+        for file, column in zip(files, rows.T, strict=True):
+            file.append(column)
+    for file in files:
+        file.close()
 
 
-def _save_terms(folder: Path, terms: list[str]) -> None:
-    encoded = [text.encode("utf-8") for text in terms]
-    offsets = np.zeros(len(terms) + 1, np.int64)
-    np.cumsum([len(text) for text in encoded], out=offsets[1:])
-    hashes = np.fromiter((zlib.crc32(text) for text in encoded), np.uint32, len(encoded))
-    order = np.argsort(hashes, kind="stable")
-    _save(
-        folder,
-        blob=np.frombuffer(b"".join(encoded), np.uint8),
-        offsets=offsets,
-        hash=hashes[order],
-        hash_term=order.astype(np.int32),
-    )
+class _ListWriter:
+    """Writes the neighbours of all terms."""
 
+    def __init__(self, folder: Path, terms: Numbering, visible: np.ndarray, relations: int, work: Workspace):
+        self._folder, self._terms, self._work = folder, terms, work
+        self._predicates, self._visible = len(visible), visible
+        self._rel_type = np.uint16 if relations <= 2**16 else np.uint32
 
-def _save_adjacency(folder: Path, side: str, rows: np.ndarray, n: int) -> None:
-    """Rows (near, relation, far), sorted: per near term its relations, per relation its far terms."""
-    starts = np.flatnonzero(first_of_runs(rows[:, :2]))
-    ptr = np.zeros(n + 1, np.int64)
-    np.cumsum(np.bincount(rows[starts, 0], minlength=n), out=ptr[1:])
-    _save(
-        folder,
-        **{
-            f"{side}_ptr": ptr.astype(np.int32),
-            f"{side}_rel": rows[starts, 1].astype(np.int32),
-            f"{side}_beg": np.append(starts, len(rows)).astype(np.int64),
-            f"{side}_term": rows[:, 2].astype(np.int32),
-        },
-    )
+    def write(self, side: str, sorter: RowSorter) -> int:
+        """Write one side from rows (near, relation, far); returns how many of them are triples."""
+        small = sorter.added < 2**32  # and not by what is left of them, which is known too late
+        ptr = ArrayFile(self._folder, f"{side}_ptr", np.uint32 if small else np.uint64)
+        rel = ArrayFile(self._folder, f"{side}_rel", self._rel_type)
+        far = ArrayFile(self._folder, f"{side}_far", np.uint32)
+        next_near, triples = 0, 0
+        with self._work.bar(f"writing {side}", sorter.added, "facts") as bar:
+            for rows in self._unseen_last(self._marked(side, sorter)):
+                starts = np.flatnonzero(first_of_runs(rows[:, 0]))
+                near = rows[starts, 0].astype(np.int64)
+                ptr.append(np.repeat(len(rel) + starts, np.diff(near, prepend=next_near - 1)))
+                next_near = int(near[-1]) + 1
+                rel.append(rows[:, 1])
+                far.append(rows[:, 2])
+                triples += int((rows[:, 1] < self._predicates).sum())
+                bar.update(len(rows))
+        ptr.append(np.full(len(self._terms.places) + 1 - next_near, len(rel)))
+        for file in (ptr, rel, far):
+            file.close()
+        return triples
 
+    def _marked(self, side: str, pieces: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+        """The rows with a mark on the far ends that an agent does not see; a flattened one is left out instead."""
+        last = np.full((1, 3), -1, np.int64)
+        for rows in pieces:
+            flat = rows[:, 1] >= self._predicates
+            own = flat.copy()
+            own[~flat] = self._visible[rows[~flat, 1]]
+            seen = own & (rows[:, 2] < self._terms.first_mediator)
+            if side == "in":
+                seen &= rows[:, 0] != rows[:, 2]
+            keys = np.column_stack([rows[seen, :2], self._terms.starts.rank(rows[seen, 2])]).astype(np.int64)
+            seen[seen] = first_of_runs(np.concatenate([last, keys]))[1:]
+            last = keys[-1:] if len(keys) else last
+            rows = rows.copy()
+            rows[own & ~seen, 2] |= UNSEEN
+            rows = rows[~flat | seen]
+            if len(rows):
+                yield rows
 
-def _save_steps(folder: Path, table: TripleTable, mediators: np.ndarray, rank: np.ndarray) -> list[Step]:
-    steps, facts, starts, shown = all_walks(table, mediators, rank)
-    ptr = np.zeros(len(table.terms) + 1, np.int64)
-    np.cumsum(np.bincount(facts[starts, 0], minlength=len(table.terms)), out=ptr[1:])
-    _save(
-        folder,
-        step_ptr=ptr,
-        step=facts[starts, 1].astype(np.int32),
-        step_shown=shown.astype(np.uint8),
-        step_beg=np.append(starts, len(facts)),
-        fact=facts[:, 2].astype(np.int32),
-    )
-    record = {"predicates": table.predicates, "steps": [[step.parts, step.inverse] for step in steps]}
-    (folder / "kinds.json").write_text(json.dumps(record, ensure_ascii=False), "utf-8")
-    return steps
-
-
-def _save_name_index(folder: Path, table: TripleTable, names: Names, name: np.ndarray) -> None:
-    bearers = [(literal_value(table.terms[n]), e) for e, n in names.all]
-    bearers += [(table.schema.id_name(table.terms[e]), e) for e in np.flatnonzero(name == NAME_FROM_ID).tolist()]
-    for index, key in (("named", lambda text: text), ("folded", fold)):
-        pairs = distinct_rows(np.array([(crc(key(text)), e) for text, e in bearers], np.int64).reshape(-1, 2))
-        _save(folder, **{f"{index}_hash": pairs[:, 0].astype(np.uint32), f"{index}_term": pairs[:, 1].astype(np.int32)})
-
-
-def _save(folder: Path, **arrays: np.ndarray) -> None:
-    for key, value in arrays.items():
-        with open(folder / f"{key}.npy", "wb") as handle:
-            # As np.save does, but that says only "1520 written" where the disk is full.
-            np.lib.format.write_array_header_1_0(handle, np.lib.format.header_data_from_array_1_0(value))
-            handle.write(np.ascontiguousarray(value).data)
+    def _unseen_last(self, pieces: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+        """The rows with the marked ones at the end of their near term and relation, which can go over many pieces."""
+        held: list[np.ndarray] = []
+        for rows in pieces:
+            if held and (rows[-1, :2] != held[0][0, :2]).any():
+                rows, held = np.concatenate([*held, rows]), []
+            marked = rows[:, 2] >= UNSEEN
+            if marked.any():
+                later = marked & (rows[:, :2] == rows[-1, :2]).all(axis=1)
+                if later.any():
+                    held.append(rows[later])
+                rows = distinct_rows(rows[~later])
+            if len(rows):
+                yield rows
+        if held:
+            yield np.concatenate(held)

@@ -1,29 +1,30 @@
 """The in-memory store: adjacency arrays mapped from disk, shared by all processes that open the folder."""
 
 import json
-from bisect import bisect_left
-from collections import defaultdict
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import takewhile
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
 
 from graphwalker.errors import UserError
-from graphwalker.kg.layout import NAME_FROM_ID, crc, fold
+from graphwalker.kg.layout import KINDS, UNSEEN
+from graphwalker.kg.mapped import CACHED, MappedTerms, place
 from graphwalker.kg.meta import read_meta
+from graphwalker.kg.numbering import crc, fold
+from graphwalker.kg.relations import Relations
+from graphwalker.kg.residency import Residency
 from graphwalker.kg.schema import Schema
 from graphwalker.kg.store import Expansion, Step
 from graphwalker.kg.terms import literal_lang, literal_value
 from graphwalker.types import Triple
 
-_ARRAYS = (
-    ("blob", "offsets", "hash", "hash_term", "name", "mediator")
-    + ("out_ptr", "out_rel", "out_beg", "out_term", "in_ptr", "in_rel", "in_beg", "in_term")
-    + ("step_ptr", "step", "step_shown", "step_beg", "fact")
-    + ("named_hash", "named_term", "folded_hash", "folded_term")
-)
-_CACHED = 1 << 14  # entries of each small cache: some MB in all
+_TERMS = ("blob", "offsets", "kind", "hash", "hash_term", "folded_hash", "folded_term")
+_LISTS = ("out_ptr", "out_rel", "out_far", "in_ptr", "in_rel", "in_far")
+_STEP_ORDER = attrgetter("relation", "inverse", "parts")
 
 
 class MemoryStore:
@@ -39,29 +40,18 @@ class MemoryStore:
         self.meta = meta
         self.schema = Schema.from_json(meta["profile"], str(self.path))
         try:
-            self._array = {key: np.load(self.path / f"{key}.npy", mmap_mode="r") for key in _ARRAYS}
-            kinds = json.loads((self.path / "kinds.json").read_text("utf-8"))
+            self._array = {key: np.load(self.path / f"{key}.npy", mmap_mode="r") for key in _TERMS + _LISTS}
+            kinds = json.loads((self.path / KINDS).read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise UserError(f"{self.path} is damaged ({error}): build it again") from error
         # Scalars come out of a memoryview several times faster than out of an array.
         self._at = {key: memoryview(value) for key, value in self._array.items()}
-        self._step_ptr, self._step, self._step_shown = (self._at[key] for key in ("step_ptr", "step", "step_shown"))
-        self._step_beg, self._fact = self._at["step_beg"], self._at["fact"]
-        self._predicates: list[str] = kinds["predicates"]
-        self._predicate = {text: i for i, text in enumerate(self._predicates)}
-        self._steps = [Step(".".join(parts), inverse, tuple(parts)) for parts, inverse in kinds["steps"]]
-        self._forward: dict[str, list[int]] = defaultdict(list)  # also by the first half of a flattened relation
-        self._backward: dict[str, list[int]] = defaultdict(list)
-        for code, step in enumerate(self._steps):
-            if step.inverse:
-                self._backward[step.relation].append(code)
-                continue
-            for key in {step.relation, step.parts[0]}:
-                self._forward[key].append(code)
-        self._vocabulary = tuple(sorted({step.relation for step in self._steps}))
-        self._find = lru_cache(_CACHED)(self._find_uncached)
-        self._text = lru_cache(_CACHED)(self._text_uncached)
-        self._label = lru_cache(_CACHED)(self._label_uncached)
+        self._first_mediator: int = kinds["first_mediator"]
+        self._relations = Relations(kinds, self.schema)
+        self.residency = Residency(self._array.values(), len(self))
+        terms = MappedTerms(self._at, self.schema, self._first_mediator, self.residency.look)
+        self._find, self._text, self._name = terms.find, terms.text, terms.name
+        self._label = lru_cache(CACHED)(self._label_uncached)
 
     @classmethod
     def open(cls, folder: str | Path) -> "MemoryStore":
@@ -71,7 +61,7 @@ class MemoryStore:
         return type(self), (self.path,)
 
     def __len__(self) -> int:
-        return len(self._at["out_term"])
+        return self.meta["counts"]["triples"]
 
     def __iter__(self) -> Iterator[Triple]:
         return self.match()
@@ -81,28 +71,29 @@ class MemoryStore:
             triple = (triple.head, triple.relation, triple.tail)
         if not isinstance(triple, tuple) or len(triple) != 3 or not all(isinstance(x, str) for x in triple):
             return False
-        s, p, o = self._find(triple[0]), self._predicate.get(triple[1], -1), self._find(triple[2])
+        s, p, o = self._find(triple[0]), self._relations.number.get(triple[1], -1), self._find(triple[2])
         if min(s, p, o) < 0:
             return False
         lo, hi = self._range("out", s, p)
-        at = bisect_left(self._at["out_term"], o, lo, hi)
-        return at < hi and self._at["out_term"][at] == o
+        far = self._at["out_far"]
+        return any((at := bisect_left(far, x, lo, hi)) < hi and far[at] == x for x in (o, o | UNSEEN))
 
     def match(self, head: str | None = None, relation: str | None = None, tail: str | None = None) -> Iterator[Triple]:
         """Raw triples, sorted by (head, relation, tail) where head or tail is given, else in stored order."""
-        if relation is not None and relation not in self._predicate:
+        predicate = None if relation is None else self._relations.number.get(relation, -1)
+        if predicate == -1:
             return iter(())
         if head is None and tail is None:
-            return self._scan(None if relation is None else self._predicate[relation])
+            return self._scan(predicate)
         side, near = ("in", tail) if head is None else ("out", head)
-        i = self._find(near)
+        i = self._find(near or "")
         if i < 0:
             return iter(())
         found = []
-        for r, lo, hi in self._segments(side, i):
-            p = self._predicates[r]
-            if relation is None or p == relation:
-                for far in map(self._text, self._at[f"{side}_term"][lo:hi].tolist()):
+        for r, lo, hi in self._triples(side, i):
+            if predicate is None or r == predicate:
+                p = self._relations.predicates[r]
+                for far in map(self._text, self._ends(side, lo, hi)):
                     found.append((head, p, far) if side == "out" else (far, p, tail))
         return iter([Triple(*t) for t in sorted(found) if tail is None or t[2] == tail])
 
@@ -110,13 +101,14 @@ class MemoryStore:
         return self._find(node) >= 0
 
     def named(self, name: str, *, ignore_case: bool = False) -> list[str]:
-        index, key = ("folded", fold(name)) if ignore_case else ("named", name)
-        wanted, hashes, found = crc(key), self._at[f"{index}_hash"], []
-        at = bisect_left(hashes, wanted)
+        key = fold(name)
+        wanted, hashes, found = crc(key), self._at["folded_hash"], []
+        at = place(hashes, wanted)
         while at < len(hashes) and hashes[at] == wanted:
-            entity = self._at[f"{index}_term"][at]
-            best = self._name_of(entity)
-            if best == name or any((fold(own) if ignore_case else own) == key for own in self._names_of(entity)):
+            entity = self._at["folded_term"][at]
+            best = self._name(entity)
+            own = (best, *self._names_of(entity)) if best != name else (name,)
+            if name in own or (ignore_case and any(fold(other) == key for other in own if other)):
                 found.append(self._text(entity))
             at += 1
         return sorted(found, key=lambda node: (-len(self.types(node)), node)) if len(found) > 1 else found
@@ -128,33 +120,32 @@ class MemoryStore:
         i = self._find(node)
         if i < 0 or node[:1] == '"':
             return []
-        own = self._name_of(i)
+        own = self._name(i)
         return sorted(
             {text for text in (*self._names_of(i), *self._literals(i, self.schema.alias_predicates)) if text != own}
         )
 
     def types(self, node: str) -> list[str]:
         i = self._find(node)
-        ranges = [self._range("out", i, self._predicate.get(p, -1)) for p in self.schema.type_predicates if i >= 0]
-        return sorted({self._text(t) for lo, hi in ranges for t in self._at["out_term"][lo:hi]})
+        number = self._relations.number
+        ranges = [self._range("out", i, number.get(p, -1)) for p in self.schema.type_predicates if i >= 0]
+        return sorted({self._text(t) for lo, hi in ranges for t in self._ends("out", lo, hi)})
 
     def is_mediator(self, node: str) -> bool:
-        i = self._find(node)
-        return i >= 0 and bool(self._at["mediator"][i])
+        return self._find(node) >= self._first_mediator
 
     def vocabulary(self) -> Sequence[str]:
-        return self._vocabulary
+        return self._relations.vocabulary
 
     def steps(self, node: str) -> list[Step]:
-        i = self._find(node)
-        if i < 0:
-            return []
-        lo, hi = self._step_ptr[i], self._step_ptr[i + 1]
-        steps = self._steps
-        return [steps[code] for code, shown in zip(self._step[lo:hi], self._step_shown[lo:hi], strict=True) if shown]
+        i, table = self._walker(node), self._relations
+        out = {code: table.steps(code)[0] for code, _, _ in self._ways("out", i)}
+        back = [code for code, _, _ in self._ways("in", i)]
+        found = [table.steps(code)[1] for code in back if out.keys().isdisjoint(table.stated_by(code))]
+        return sorted((*out.values(), *found), key=_STEP_ORDER)
 
     def expand(self, node: str, relations: Sequence[str], limit: int) -> list[Expansion]:
-        i = self._find(node)
+        i = self._walker(node)
         return [self._expand_one(i, node, relation, max(0, limit)) for relation in relations]
 
     def close(self) -> None:
@@ -162,106 +153,131 @@ class MemoryStore:
 
     # From here on terms are numbers.
 
-    def _find_uncached(self, text: str) -> int:
-        """A term's number, -1 for an unknown one."""
-        hashes, wanted = self._at["hash"], crc(text)
-        at = bisect_left(hashes, wanted)
-        while at < len(hashes) and hashes[at] == wanted:
-            i = self._at["hash_term"][at]
-            if self._text(i) == text:
-                return i
-            at += 1
-        return -1
-
-    def _text_uncached(self, i: int) -> str:
-        offsets = self._at["offsets"]
-        return str(self._at["blob"][offsets[i] : offsets[i + 1]], "utf-8")
+    def _walker(self, node: str) -> int:
+        """The number of an entity that can have steps, else -1."""
+        i = -1 if node[:1] == '"' else self._find(node)
+        return i if i < self._first_mediator else -1
 
     def _label_uncached(self, node: str) -> str | None:
-        return literal_value(node) if node[:1] == '"' else self._name_of(self._find(node))
-
-    def _name_of(self, i: int) -> str | None:
-        literal = self._at["name"][i] if i >= 0 else -1
-        if literal >= 0:
-            return literal_value(self._text(literal))
-        return self.schema.id_name(self._text(i)) if literal == NAME_FROM_ID else None
+        return literal_value(node) if node[:1] == '"' else self._name(self._find(node))
 
     def _names_of(self, i: int) -> list[str]:
         names = [text for text in self._literals(i, self.schema.name_predicates) if self.schema.is_name(text)]
-        return names or [own for own in [self._name_of(i)] if own]
+        return names or [own for own in [self._name(i)] if own]
 
     def _literals(self, i: int, predicates: Sequence[str]) -> list[str]:
         """Literals in the schema's languages that an entity has under some predicates."""
         found = []
         for predicate in predicates:
-            lo, hi = self._range("out", i, self._predicate.get(predicate, -1))
-            for text in map(self._text, self._at["out_term"][lo:hi]):
+            lo, hi = self._range("out", i, self._relations.number.get(predicate, -1))
+            for text in map(self._text, self._ends("out", lo, hi)):
                 if text[0] == '"' and literal_lang(text) in self.schema.languages:
                     found.append(literal_value(text))
         return found
 
-    def _range(self, side: str, i: int, predicate: int) -> tuple[int, int]:
-        """Where a term's neighbours under one predicate stand in `{side}_term`."""
-        at = self._at
-        ptr, rel = at[side + "_ptr"], at[side + "_rel"]
+    def _range(self, side: str, i: int, relation: int) -> tuple[int, int]:
+        """Where a term's neighbours under one relation stand in `{side}_far`."""
+        ptr, rel = self._at[side + "_ptr"], self._at[side + "_rel"]
         end = ptr[i + 1]
-        k = bisect_left(rel, predicate, ptr[i], end)
-        if k == end or rel[k] != predicate:
-            return 0, 0
-        beg = at[side + "_beg"]
-        return beg[k], beg[k + 1]
+        lo = bisect_left(rel, relation, ptr[i], end)
+        return (lo, bisect_right(rel, relation, lo, end)) if lo < end and rel[lo] == relation else (0, 0)
 
-    def _segments(self, side: str, i: int) -> Iterator[tuple[int, int, int]]:
-        ptr, rel, beg = self._at[side + "_ptr"], self._at[side + "_rel"], self._at[side + "_beg"]
-        for k in range(ptr[i], ptr[i + 1]):
-            yield rel[k], beg[k], beg[k + 1]
+    def _seen(self, side: str, i: int, relation: int) -> tuple[int, int]:
+        """The same of those that an agent sees."""
+        lo, hi = self._range(side, i, relation)
+        return lo, self._last_seen(side, relation, lo, hi)
+
+    def _last_seen(self, side: str, relation: int, lo: int, hi: int) -> int:
+        visible = self._relations.visible
+        if lo == hi or (relation < len(visible) and not visible[relation]):
+            return lo
+        far = self._at[side + "_far"]
+        return hi if far[hi - 1] < UNSEEN else bisect_left(far, UNSEEN, lo, hi)
+
+    def _ranges(self, side: str, i: int) -> Iterator[tuple[int, int, int]]:
+        """(relation, from, to) for each relation of a term, in order."""
+        if i < 0:
+            return
+        ptr, rel = self._at[side + "_ptr"], self._at[side + "_rel"]
+        at, end = ptr[i], ptr[i + 1]
+        while at < end:
+            relation = rel[at]
+            after = bisect_right(rel, relation, at, end)
+            yield relation, at, after
+            at = after
+
+    def _ways(self, side: str, i: int) -> Iterator[tuple[int, int, int]]:
+        """The relations that an agent can follow, with what it sees of each."""
+        for relation, lo, hi in self._ranges(side, i):
+            if (stop := self._last_seen(side, relation, lo, hi)) > lo:
+                yield relation, lo, stop
+
+    def _triples(self, side: str, i: int) -> Iterator[tuple[int, int, int]]:
+        """The relations that are predicates."""
+        return takewhile(lambda found: found[0] < len(self._relations.predicates), self._ranges(side, i))
+
+    def _ends(self, side: str, lo: int, hi: int) -> list[int]:
+        return [far & ~UNSEEN for far in self._at[side + "_far"][lo:hi].tolist()]
 
     def _scan(self, predicate: int | None) -> Iterator[Triple]:
         for i in range(len(self._at["out_ptr"]) - 1):
-            for r, lo, hi in self._segments("out", i):
+            for r, lo, hi in self._triples("out", i):
                 if predicate is None or r == predicate:
-                    head, p = self._text(i), self._predicates[r]
-                    for far in self._at["out_term"][lo:hi]:
+                    head, p = self._text(i), self._relations.predicates[r]
+                    for far in self._ends("out", lo, hi):
                         yield Triple(head, p, self._text(far))
 
     def _expand_one(self, i: int, node: str, relation: str, limit: int) -> Expansion:
         """The triples of one relation, out then in, each sorted by the other end's name and id, names once."""
-        out, back = self._ways(i, relation)
+        out = self._followed("out", i, relation)
+        back = self._followed("in", i, relation, bool(out))
         text, total = self._text, 0
         triples: list[Triple] = []
-        for name, far, count in self._merged(out, limit):
+        for name, far, count in self._merged("out", out, limit):
             total += count
             triples += [Triple(node, name, text(j)) for j in far]
-        for name, far, count in self._merged(back, limit - len(triples)):
+        for name, far, count in self._merged("in", back, limit - len(triples)):
             total += count
             triples += [Triple(text(j), name, node) for j in far]
         return Expansion(relation, tuple(triples), total)
 
-    def _merged(self, ways: list[tuple[str, int, int]], limit: int) -> Iterable[tuple[str, list[int], int]]:
+    def _merged(self, side: str, ways: list[tuple[str, int, int]], limit: int) -> Iterable[tuple[str, list[int], int]]:
         """(printed name, at most `limit` other ends in order, how many there are) for ways of one direction."""
+        fars = self._at[side + "_far"]
         if len(ways) < 2:
-            return [(name, self._fact[lo : min(hi, lo + limit)].tolist(), hi - lo) for name, lo, hi in ways]
-        rows = sorted((j, name) for name, lo, hi in ways for j in self._fact[lo : min(hi, lo + limit)].tolist())
+            return [(name, fars[lo : min(hi, lo + limit)].tolist(), hi - lo) for name, lo, hi in ways]
+        rows = sorted((j, name) for name, lo, hi in ways for j in fars[lo : min(hi, lo + limit)].tolist())
         total = sum(hi - lo for _, lo, hi in ways)
         return [("", [], total), *((name, [j], 0) for j, name in rows[:limit])]
 
-    def _ways(self, i: int, relation: str) -> tuple[list[tuple[str, int, int]], list[tuple[str, int, int]]]:
-        """The (printed name, range of facts) that a relation stands for, out of a term and into it.
+    def _followed(self, side: str, i: int, relation: str, is_out: bool = False) -> list[tuple[str, int, int]]:
+        """The (printed name, range) that a relation stands for, out of a term or into it.
 
-        A way in that `steps` leaves out as a declared reverse is followed only where there is no way out.
+        A way in that `steps` leaves out as a declared reverse is followed only where there is no way out (`is_out`).
         """
-        out: list[tuple[str, int, int]] = []
-        back: list[tuple[str, int, int]] = []
-        if i < 0:
-            return out, back
-        step, beg = self._step, self._step_beg
-        lo, hi = self._step_ptr[i], self._step_ptr[i + 1]
-        for code in self._forward.get(relation, ()):
-            k = bisect_left(step, code, lo, hi)
-            if k < hi and step[k] == code:
-                out.append((self._steps[code].relation, beg[k], beg[k + 1]))
-        for code in self._backward.get(relation, ()):
-            k = bisect_left(step, code, lo, hi)
-            if k < hi and step[k] == code and (self._step_shown[k] or not out):
-                back.append((relation, beg[k], beg[k + 1]))
-        return out, back
+        table = self._relations
+        predicate = table.number.get(relation, -1)
+        codes = [code for code in (predicate, *table.printed.get(relation, ())) if code >= 0 and i >= 0]
+        if side == "out" and predicate >= 0 and i >= 0 and (halves := table.halves(predicate)):
+            codes += self._present(i, halves)
+        found = []
+        for code in codes:
+            lo, hi = self._seen(side, i, code)
+            if hi > lo and not (is_out and any(lo < hi for lo, hi in self._stating(i, code))):
+                found.append((table.steps(code)[0].relation, lo, hi))
+        return found
+
+    def _present(self, i: int, codes: range) -> list[int]:
+        """Those of a range of relations that run out of a term."""
+        ptr, rel = self._at["out_ptr"], self._at["out_rel"]
+        at, end = ptr[i], ptr[i + 1]
+        at = bisect_left(rel, codes.start, at, end)
+        found = []
+        while at < end and rel[at] < codes.stop:
+            found.append(rel[at])
+            at = bisect_right(rel, rel[at], at, end)
+        return found
+
+    def _stating(self, i: int, code: int) -> Iterator[tuple[int, int]]:
+        """What a term has out of it that declared reverses say of a way in."""
+        return (self._seen("out", i, other) for other in self._relations.stated_by(code))

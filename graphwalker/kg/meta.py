@@ -8,7 +8,7 @@ from graphwalker.errors import UserError
 
 META = "meta.json"
 META_SCHEMA = 1
-LAYOUT = 2  # raise it whenever the files beside meta.json change, so that older folders are built again
+LAYOUT = 3  # raise it whenever the files beside meta.json change, so that older folders are built again
 
 
 def read_meta(folder: str | Path, store: str | None = None) -> dict[str, Any]:

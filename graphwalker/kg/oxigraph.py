@@ -10,14 +10,13 @@ import pyoxigraph as ox
 from graphwalker.errors import KGUnavailable, UserError
 from graphwalker.kg.guard import QueryLimits, Rows
 from graphwalker.kg.kinds import read_kinds, write_kinds
-from graphwalker.kg.layout import Names, find_mediators, find_names
 from graphwalker.kg.meta import read_meta
 from graphwalker.kg.schema import Schema
 from graphwalker.kg.sparql_store import Row, SparqlStore
 from graphwalker.kg.sparql_text import to_term
 from graphwalker.kg.spellings import SPELLINGS, Spellings, write_spellings
 from graphwalker.kg.steps import all_walks, reverses
-from graphwalker.kg.table import TripleTable
+from graphwalker.kg.table import Names, TripleTable, find_mediators, find_names
 from graphwalker.kg.terms import literal, literal_value
 from graphwalker.kg.worker import execute
 from graphwalker.types import Triple

@@ -16,8 +16,8 @@ from tqdm import tqdm
 
 from graphwalker.errors import UserError
 from graphwalker.files import atomic_write
-from graphwalker.kg.layout import fold
 from graphwalker.kg.meta import META
+from graphwalker.kg.numbering import fold
 from graphwalker.kg.schema import Schema
 from graphwalker.kg.store import KGStore
 from graphwalker.kg.terms import literal_lang, literal_value

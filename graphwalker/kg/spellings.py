@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from graphwalker.errors import UserError
-from graphwalker.kg.layout import fold
+from graphwalker.kg.numbering import fold
 from graphwalker.kg.schema import Schema
 
 SPELLINGS = "spellings.sqlite"

@@ -1,105 +1,159 @@
-"""What can be walked from each entity and where it leads, computed for a whole graph at once.
+"""Facts across mediators, made of joins over integer arrays.
 
-`KGStore.steps` and `KGStore.expand` say what is wanted; here it is made of joins over integer arrays.
+`KGStore.steps` and `KGStore.expand` say what is wanted.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from graphwalker.errors import UserError
+from graphwalker.kg.dictionary import Dictionary
+from graphwalker.kg.numbering import Numbering
+from graphwalker.kg.sorting import Aligned, RowSorter, distinct_rows
 from graphwalker.kg.store import Step
-from graphwalker.kg.table import TripleTable, distinct_rows, first_of_runs, pairs
+from graphwalker.kg.table import TripleTable, pairs
+from graphwalker.kg.workspace import Workspace
 
-MAX_PAIRS = 2**31 - 1  # edges into a mediator times edges out of it, over all mediators
-
-
-class Walks(NamedTuple):
-    """All facts as an agent sees them, by entity, step and the other end's name."""
-
-    steps: list[Step]  # sorted; a code is a place in it
-    facts: np.ndarray  # (n, 3) entity, code, the other end: sorted, one for each name of the other end
-    starts: np.ndarray  # (s,) where the facts of one entity and code begin
-    shown: np.ndarray  # (s,) bool: False for an incoming step that states a declared reverse again
+MAX_PAIRS = 2**34  # edges into a mediator times edges out of it, over all mediators
 
 
-def all_walks(table: TripleTable, mediators: np.ndarray, rank: np.ndarray) -> Walks:
-    """Every visible fact, in both directions, flattened across mediators.
+class Fan(NamedTuple):
+    """How many pairs of edges meet at mediators, and the mediator where the most do."""
 
-    `mediators` is (terms,) bool; `rank` (terms,) is equal for terms that print alike, and grows with the terms' order.
-    Literals and mediators have no steps. Raises `UserError` when flattening explodes, naming the worst mediator.
-    """
-    visible = np.array([table.schema.is_visible(p) for p in table.predicates], bool)
-    rows = table.rows[visible[table.rows[:, 1]]]
-    is_literal = np.fromiter((text[0] == '"' for text in table.terms), bool, len(table.terms))
-    _check_fan(rows, mediators, table.terms)
-    found = _walk_rows(rows, mediators, is_literal)
-    width = len(table.predicates) + 1
-    keys, kind = np.unique((found[:, 1] * width + found[:, 2] + 1) * 2 + found[:, 3], return_inverse=True)
-    steps = [_step(table.predicates, key // 2 // width, key // 2 % width - 1, key % 2) for key in keys.tolist()]
-    order = sorted(range(len(steps)), key=steps.__getitem__)
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    steps = [steps[i] for i in order]
-    facts = distinct_rows(np.column_stack([found[:, 0], place[kind], found[:, 4]]))
-    facts = facts[first_of_runs(np.column_stack([facts[:, :2], rank[facts[:, 2]]]))]
-    starts = np.flatnonzero(first_of_runs(facts[:, :2]))
-    return Walks(steps, facts, starts, ~_is_reverse(facts[starts, :2], steps, reverses(table)))
+    total: int
+    most: int
+    mediator: int
+    into: int
+    outof: int
 
+    @classmethod
+    def widest(cls, into: np.ndarray, outof: np.ndarray) -> "Fan":
+        """`into` and `outof`, sorted, hold (mediator, predicate, term)."""
+        if not len(into):
+            return cls(0, 0, 0, 0, 0)
+        mediators, ins = np.unique(into[:, 0], return_counts=True)
+        outs = np.searchsorted(outof[:, 0], mediators, "right") - np.searchsorted(outof[:, 0], mediators, "left")
+        at = int((ins * outs).argmax())
+        return cls(int((ins * outs).sum()), int(ins[at] * outs[at]), int(mediators[at]), int(ins[at]), int(outs[at]))
 
-def _check_fan(rows: np.ndarray, mediators: np.ndarray, terms: list[str]) -> None:
-    into = np.bincount(rows[:, 2], minlength=len(terms))
-    outof = np.bincount(rows[:, 0], minlength=len(terms))
-    fan = np.where(mediators, into * outof, 0)
-    if fan.sum() > MAX_PAIRS:
-        worst = int(fan.argmax())
-        raise UserError(
-            f"flattening across mediators gives {fan.sum():,} pairs; the worst is {terms[worst]!r} with "
-            f"{into[worst]:,} edges in and {outof[worst]:,} out: "
+    def plus(self, other: "Fan") -> "Fan":
+        return max(self, other, key=lambda fan: fan.most)._replace(total=self.total + other.total)
+
+    def error(self, mediator: str) -> UserError:
+        return UserError(
+            f"flattening across mediators gives more than {MAX_PAIRS:,} pairs; the worst is {mediator!r} with "
+            f"{self.into:,} edges in and {self.outof:,} out: "
             "give such nodes names, or narrow the schema's rule for mediators"
         )
 
 
-def _step(predicates: list[str], first: int, second: int, inverse: int) -> Step:
-    parts = (predicates[first],) if second < 0 else (predicates[first], predicates[second])
-    return Step(".".join(parts), bool(inverse), parts)
+def flatten(
+    into: RowSorter,
+    outof: RowSorter,
+    terms: Numbering,
+    forward: RowSorter,
+    inverse: RowSorter,
+    table: Dictionary,
+    work: Workspace,
+) -> np.ndarray:
+    """Add every fact across a mediator to `forward` (head, relation, tail) and, turned, to `inverse`.
 
-
-def _walk_rows(rows: np.ndarray, mediators: np.ndarray, is_literal: np.ndarray) -> np.ndarray:
-    """(m, 5) entity, first part, second part or -1, inverse, other end: all visible facts, possibly repeated."""
-    from_mediator, to_mediator = mediators[rows[:, 0]], mediators[rows[:, 2]]
-    plain = rows[~from_mediator & ~to_mediator]
-    back = plain[~is_literal[plain[:, 2]] & (plain[:, 0] != plain[:, 2])]
-    into, outof = rows[~from_mediator & to_mediator], rows[from_mediator & ~to_mediator]
-    crossed = _across(into[:, [2, 1, 0]], outof)  # (head, first part, second part, tail)
-    uncrossed = crossed[~is_literal[crossed[:, 3]]]
-    return np.concatenate(
-        [
-            _columns(plain[:, 0], plain[:, 1], -1, 0, plain[:, 2]),
-            _columns(back[:, 2], back[:, 1], -1, 1, back[:, 0]),
-            _columns(crossed[:, 0], crossed[:, 1], crossed[:, 2], 0, crossed[:, 3]),
-            _columns(uncrossed[:, 3], uncrossed[:, 1], uncrossed[:, 2], 1, uncrossed[:, 0]),
-        ]
-    )
-
-
-def _columns(*columns: np.ndarray | int) -> np.ndarray:
-    return np.column_stack(np.broadcast_arrays(*columns)).astype(np.int64)
-
-
-def _across(into: np.ndarray, outof: np.ndarray) -> np.ndarray:
-    """(m, 4) head, relation, relation, tail: the ways across each mediator, but not back to where they came from.
-
-    `into` and `outof` hold (mediator, relation, term).
+    `into` and `outof` hold (mediator, predicate, term). Returns (n, 2), the pairs of predicates that occur, sorted:
+    pair k is the relation `predicates + k`. Raises `UserError` when there are too many, naming the worst mediator.
     """
-    outof = distinct_rows(outof)
+    found, fan = work.rows("flattened", 4), Fan(0, 0, 0, 0, 0)
+    seen = np.empty((0, 2), np.uint32)
+    with work.bar("flattening", into.added, "edges") as bar:
+        for ins, outs in _by_mediator(into, outof):
+            fan = fan.plus(Fan.widest(ins, outs))
+            if fan.total > MAX_PAIRS:
+                raise fan.error(terms.text(fan.mediator, table))
+            for rows in across(ins, outs, work.memory // 256):
+                found.append(rows)
+                seen = distinct_rows(np.concatenate([seen, rows[:, 1:3]]))
+            bar.update(len(ins))
+    predicates = len(table.predicates)
+    codes = seen[:, 0].astype(np.int64) * predicates + seen[:, 1]
+    with work.bar("sorting the flattened", len(found), "facts") as bar:
+        for rows in found.pieces(max(4, work.memory // 256)):
+            code = predicates + np.searchsorted(codes, rows[:, 1].astype(np.int64) * predicates + rows[:, 2])
+            rows = np.column_stack([rows[:, 0], code.astype(np.uint32), rows[:, 3]])
+            forward.add(rows)
+            inverse.add(rows[~terms.literals[rows[:, 2]]][:, ::-1])
+            bar.update(len(rows))
+    found.close()
+    return seen
+
+
+def _by_mediator(into: Iterable[np.ndarray], outof: Iterable[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The edges into and out of the same mediators, whole."""
+    others: Aligned[np.ndarray] = Aligned(iter(outof))
+    for ins in _whole_groups(into):
+        outs = others.below(int(ins[-1, 0]) + 1)
+        if outs:
+            yield ins, np.concatenate(outs)
+
+
+def _whole_groups(pieces: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    """Sorted rows in pieces that never part rows of one first number."""
+    held: list[np.ndarray] = []
+    for rows in pieces:
+        cut = int(np.searchsorted(rows[:, 0], rows[-1, 0]))
+        if cut or (held and held[0][0, 0] != rows[0, 0]):
+            yield np.concatenate([*held, rows[:cut]])
+            held = []
+        held.append(rows[cut:])
+    if held:
+        yield np.concatenate(held)
+
+
+def across(into: np.ndarray, outof: np.ndarray, most: int) -> Iterator[np.ndarray]:
+    """Pieces of (m, 4) head, first predicate, second predicate, tail.
+
+    The ways across each mediator, but not back to where they came from. `into` and `outof`, sorted, hold (mediator,
+    predicate, term); a piece is made of `most` pairs, or of one edge and all that go on from it.
+    """
     begin = np.searchsorted(outof[:, 0], into[:, 0], "left")
     count = np.searchsorted(outof[:, 0], into[:, 0], "right") - begin
-    left = np.repeat(np.arange(len(into)), count)
-    right = np.repeat(begin - (np.cumsum(count) - count), count) + np.arange(len(left))
-    rows = np.column_stack([into[left, 2], into[left, 1], outof[right, 1], outof[right, 2]])
-    return rows[rows[:, 0] != rows[:, 3]]
+    ends = np.cumsum(count)
+    start = 0
+    while start < len(into):
+        done = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, done + most, "right")))
+        some = count[start:stop]
+        left = np.repeat(np.arange(start, stop), some)
+        right = np.repeat(begin[start:stop] - (np.cumsum(some) - some), some) + np.arange(len(left))
+        rows = np.column_stack([into[left, 2], into[left, 1], outof[right, 1], outof[right, 2]])
+        rows = rows[rows[:, 0] != rows[:, 3]]
+        if len(rows):
+            yield rows
+        start = stop
+
+
+class Walks(NamedTuple):
+    """What an agent can walk in a whole graph."""
+
+    steps: list[Step]  # sorted; those that run out of an entity: the ways in state the same facts
+
+
+def all_walks(table: TripleTable, mediators: np.ndarray, rank: np.ndarray) -> Walks:
+    """Every visible step of a table in memory; `mediators` is (terms,) bool. Raises `UserError` as `flatten` does."""
+    visible = np.array([table.schema.is_visible(p) for p in table.predicates], bool)
+    rows = table.rows[visible[table.rows[:, 1]]]
+    from_mediator, to_mediator = mediators[rows[:, 0]], mediators[rows[:, 2]]
+    into = distinct_rows(rows[~from_mediator & to_mediator][:, ::-1])
+    outof = distinct_rows(rows[from_mediator & ~to_mediator])
+    fan = Fan.widest(into, outof)
+    if fan.total > MAX_PAIRS:
+        raise fan.error(table.terms[fan.mediator])
+    found = {(p,) for p in np.unique(rows[~from_mediator & ~to_mediator, 1]).tolist()}
+    for crossed in across(into, outof, 1 << 22):
+        found |= set(map(tuple, distinct_rows(crossed[:, 1:3]).tolist()))
+    every = (tuple(table.predicates[p] for p in key) for key in found)
+    return Walks(sorted(Step(".".join(parts), False, parts) for parts in every))
 
 
 def reverses(table: TripleTable) -> dict[str, set[str]]:
@@ -110,23 +164,6 @@ def reverses(table: TripleTable) -> dict[str, set[str]]:
             reverses[table.terms[s]].add(table.terms[o])
             reverses[table.terms[o]].add(table.terms[s])
     return reverses
-
-
-def _is_reverse(entries: np.ndarray, steps: list[Step], reverses: dict[str, set[str]]) -> np.ndarray:
-    """(m,) bool: whether the (entity, code) is an incoming step whose declared reverse runs out of the same entity."""
-    forward = {step.parts: code for code, step in enumerate(steps) if not step.inverse}
-    keys = entries[:, 0] * len(steps) + entries[:, 1]  # sorted
-    by_code = np.argsort(entries[:, 1], kind="stable")
-    bounds = np.searchsorted(entries[by_code, 1], np.arange(len(steps) + 1))
-    found = np.zeros(len(entries), bool)
-    for code, step in enumerate(steps):
-        for parts in reversed_parts(step.parts, reverses) if step.inverse else ():
-            if parts in forward:
-                mine = by_code[bounds[code] : bounds[code + 1]]
-                wanted = entries[mine, 0] * len(steps) + forward[parts]
-                at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-                found[mine] |= keys[at] == wanted
-    return found
 
 
 def reversed_parts(parts: tuple[str, ...], reverses: dict[str, set[str]]) -> list[tuple[str, ...]]:

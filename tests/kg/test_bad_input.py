@@ -42,9 +42,9 @@ def test_what_is_no_whole_kg_is_refused(tmp_path, capsys, store, break_it):
     elif store == "oxigraph":
         (kg / "kinds.json").unlink()
     elif break_it == "array gone":
-        (kg / "fact.npy").unlink()
+        (kg / "out_far.npy").unlink()
     else:
-        os.truncate(kg / "in_term.npy", 100)
+        os.truncate(kg / "in_far.npy", 100)
     with pytest.raises(UserError, match=str(kg)):
         open_kg(kg)
     assert not is_built(kg, {})

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from graphwalker.errors import UserError
-from graphwalker.kg import steps
+from graphwalker.kg import residency, steps
 from graphwalker.kg.build import build_from_triples
 from graphwalker.kg.open import open_kg
 from graphwalker.kg.terms import literal
@@ -42,7 +42,7 @@ def test_a_bare_half_merges_its_flattened_relations_by_name(tmp_path):
 def test_a_mediator_that_joins_too_much_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(steps, "MAX_PAIRS", 20)
     rows = [(f"m.h{i}", "r.x", "m.cvt") for i in range(5)] + [("m.cvt", "r.y", f"m.t{i}") for i in range(5)]
-    rows += [named(row[0]) for row in rows[:5]]
+    rows += [named(f"m.{side}{i}") for side in "ht" for i in range(5)]
     with pytest.raises(UserError, match=r"'m\.cvt' with 5 edges in and 5 out"):
         build_from_triples(rows, tmp_path / "kg")
 
@@ -50,6 +50,20 @@ def test_a_mediator_that_joins_too_much_is_named(tmp_path, monkeypatch):
 def test_a_kg_without_names_or_visible_facts_opens(tmp_path):
     store = open_kg(build_from_triples([("m.a", "type.object.type", "m.b")], tmp_path / "kg"))
     assert store.steps("m.a") == [] and list(store.vocabulary()) == [] and store.named("a") == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_pages_are_given_back_and_answers_stay(toy_kg, monkeypatch):
+    def answers(store):
+        nodes = sorted({end for t in store for end in (t.head, t.tail)})
+        return [(store.steps(node), store.names([node]), store.aliases(node)) for node in nodes]
+
+    expected = answers(open_kg(toy_kg))
+    for setting in ("LEAST", "PER_TRIPLE"):
+        monkeypatch.setattr(residency, setting, -(1 << 40))  # always too much
+    monkeypatch.setattr(residency, "EVERY", 1)
+    store = open_kg(toy_kg)
+    assert answers(store) == expected and store.residency.given_back > 20
 
 
 PROBE = """
