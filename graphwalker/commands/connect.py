@@ -30,7 +30,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make the folder and print what is in it."""
     from graphwalker.commands.kg import print_counts
-    from graphwalker.kg.connect import connect_kg
+    from graphwalker.kg.connect import EDGES, connect_kg
+    from graphwalker.kg.meta import read_meta
     from graphwalker.kg.sparql_http import Endpoint
 
     settings = {
@@ -44,4 +45,9 @@ def run(args: argparse.Namespace) -> int:
     endpoint = Endpoint.from_json(settings, "kg connect")
     out = connect_kg(endpoint, args.out, args.schema, names=args.names, progress=not args.quiet)
     print(f"connected {out}")
+    if (looked := read_meta(out)["extra"]["edges_looked_at"]) < EDGES:
+        print(
+            f"note: the server had too little time: flattened relations were read off the first {looked:,} edges of some "
+            f"predicates, not {EDGES:,}, so that rare ones can be missing; connect again when it is less busy"
+        )
     return print_counts(out)

@@ -7,6 +7,7 @@ enough. The endpoint is only read.
 
 import dataclasses
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,6 +28,8 @@ from graphwalker.kg.spellings import SPELLINGS, write_spellings
 from graphwalker.kg.terms import literal_value
 
 _PATIENCE = 20  # a whole-graph query may take so many times as long as one of a tool call
+EDGES = 200_000
+"""Edges of a predicate that are looked at for what it leads on to through mediators."""
 _FEWEST_EDGES = 2_000
 _AT_ONCE = 64  # queries that are handed to the client together; it limits how many are under way
 
@@ -36,7 +39,7 @@ def connect_kg(
     out: str | Path,
     schema: Schema | str | Path = "rdf",
     *,
-    edges: int = 200_000,
+    edges: int = EDGES,
     names: int = 1_000_000,
     progress: bool = True,
 ) -> Path:
@@ -83,7 +86,7 @@ def _make(survey: "_Survey", endpoint: Endpoint, out: Path, edges: int, names: i
                 **({} if spelt is None else {"names": spelt}),
             },
             "profile": schema.to_json(),
-            "extra": {},
+            "extra": {"edges_looked_at": survey.edges},
             STORE: dataclasses.asdict(endpoint),
         }
         # Last: a folder without it did not finish.
@@ -104,6 +107,7 @@ class _Survey:
 
     def __init__(self, client: SparqlClient, schema: Schema):
         self._client = client
+        self.edges = sys.maxsize
         rows = self._rows("SELECT ?p (COUNT(*) AS ?n) { ?s ?p ?o } GROUP BY ?p", lambda iri: iri)
         if not rows:
             graph = client.endpoint.graph
@@ -136,7 +140,8 @@ class _Survey:
         return sorted(found)
 
     def _relations_of(self, predicates: list[str], edges: int) -> list[Result]:
-        """Of fewer edges where the server has too little time for so many."""
+        """Of fewer edges where the server has too little time for so many; `edges` is then the fewest."""
+        self.edges = min(self.edges, edges)
         try:
             return self._client.run_all([self.queries.relations_of(self.queries.term(p), edges) for p in predicates])
         except QueryFailed as failure:

@@ -164,7 +164,10 @@ def load(args: argparse.Namespace) -> int:
     def quoted(value: object) -> str:
         return "'" + str(value).replace("'", "''") + "'"
 
-    run("".join(f"ld_add({quoted(path.resolve())}, {quoted(args.graph)});\n" for path in args.files))
+    # The list remembers every file it ever held, and ld_add passes over those: forget them, to load again or elsewhere.
+    for path in args.files:
+        run(f"delete from DB.DBA.LOAD_LIST where ll_file = {quoted(path.resolve())};\n")
+        run(f"ld_add({quoted(path.resolve())}, {quoted(args.graph)});\n")
     loaders = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         for _ in range(min(args.loaders, len(args.files)))
