@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"connected {out}")
     if (looked := read_meta(out)["extra"]["edges_looked_at"]) < EDGES:
         print(
-            f"note: the server had too little time: flattened relations were read off the first {looked:,} edges of some "
-            f"predicates, not {EDGES:,}, so that rare ones can be missing; connect again when it is less busy"
+            f"note: the server had too little time: flattened relations were read off the first {looked:,} edges of "
+            f"some predicates, not {EDGES:,}, so that rare ones can be missing; connect again when it is less busy"
         )
     return print_counts(out)
