@@ -1,6 +1,5 @@
 """The in-memory store: adjacency arrays mapped from disk, shared by all processes that open the folder."""
 
-import json
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from graphwalker.errors import UserError
+from graphwalker.files import parse_json
 from graphwalker.kg.layout import NAME_FROM_ID, crc, fold
 from graphwalker.kg.meta import read_meta
 from graphwalker.kg.schema import Schema
@@ -40,7 +40,7 @@ class MemoryStore:
         self.schema = Schema.from_json(meta["profile"], str(self.path))
         try:
             self._array = {key: np.load(self.path / f"{key}.npy", mmap_mode="r") for key in _ARRAYS}
-            kinds = json.loads((self.path / "kinds.json").read_text("utf-8"))
+            kinds = parse_json((self.path / "kinds.json").read_bytes())
         except (OSError, ValueError) as error:
             raise UserError(f"{self.path} is damaged ({error}): build it again") from error
         # Scalars come out of a memoryview several times faster than out of an array.

@@ -2,6 +2,7 @@
 
 import gzip
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -58,7 +59,12 @@ def _parse(file: Path) -> Iterator[ox.Quad]:
     try:
         opened = gzip.open(file, "rb") if file.name.endswith(".gz") else open(file, "rb")  # noqa: SIM115
         with closing(opened) as handle:
-            yield from ox.parse(cast(IO[bytes], handle), format=_format(file))
+            if handle.read(len(BOM_UTF8)) != BOM_UTF8:
+                handle.seek(0)
+            for number, quad in enumerate(ox.parse(cast(IO[bytes], handle), format=_format(file)), 1):
+                if isinstance(quad.object, ox.Triple):
+                    raise UserError(f"{file}: triple {number} is about a triple (RDF-star), which no graph here holds")
+                yield quad
     except SyntaxError as error:
         line, message = error.lineno or 1, error.args[0] if error.args else str(error)
         raise FileFormatError(file, line, message) from error
