@@ -1,14 +1,13 @@
 """From a KG to everything the stages train and test on, in one go: trajectories, questions, and what was counted.
 
 In the output folder: `graphsynth.jsonl` and `graphroll.jsonl` (trajectories), `train.jsonl` (questions for RL),
-`dev.jsonl`, `test_entity.jsonl` and `test_path.jsonl` (questions), and `stats.json`, written last.
+`dev.jsonl`, `test_entity.jsonl` and `test_path.jsonl` (questions), and `stats.json`; all are written, or none.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -25,7 +24,8 @@ from data_pipelines.splits import EntitySplit, Splits, held_out_paths, leaks
 from data_pipelines.teachers import Teacher, TemplateTeacher
 from data_pipelines.walks import Walk, Walker
 from graphwalker.errors import UserError
-from graphwalker.files import write_json, write_jsonl
+from graphwalker.files import atomic_files, dump_json, dump_jsonl, parse_json
+from graphwalker.kg.meta import read_meta
 from graphwalker.kg.open import open_kg
 from graphwalker.kg.store import KGStore
 from graphwalker.tools.toolbox import Toolbox
@@ -185,11 +185,11 @@ def synthesise(
         kept[part] = maker.cut(part, made)
     statistics = _statistics(kept, maker, dict(settings or {}))
     out = Path(out)
-    (out / "stats.json").unlink(missing_ok=True)
-    for part, pairs in kept.items():
-        split = "train" if part in TRAIN_PARTS else part
-        write_jsonl(out / f"{part}.jsonl", (_record(part, split, trajectory) for _, trajectory in pairs))
-    write_json(out / "stats.json", statistics)
+    with atomic_files(*(out / f"{part}.jsonl" for part in kept), out / "stats.json") as handles:
+        for handle, (part, pairs) in zip(handles, kept.items(), strict=False):
+            split = "train" if part in TRAIN_PARTS else part
+            dump_jsonl(handle, (_record(part, split, trajectory) for _, trajectory in pairs))
+        dump_json(handles[-1], statistics)
     return statistics
 
 
@@ -264,14 +264,14 @@ def prepare_demo_data(
     settings = {
         "recipe": RECIPE,
         "phrases": hashlib.sha256(built_in_text().encode()).hexdigest()[:16],
-        "kg": json.loads((kg / "meta.json").read_text("utf-8"))["extra"],
+        "kg": read_meta(kg)["extra"],
         "seed": seed,
         "sizes": asdict(sizes),
         "recovery": recovery,
         "top_k": top_k,
     }
     try:
-        statistics = json.loads((out / "stats.json").read_text("utf-8"))
+        statistics = parse_json((out / "stats.json").read_bytes())
         if statistics["settings"] == settings and all((out / f"{part}.jsonl").is_file() for part in PARTS):
             return statistics
     except (OSError, ValueError, KeyError, TypeError):

@@ -11,7 +11,6 @@ Two things are derived rather than copied, and said so here:
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator
@@ -296,11 +295,11 @@ def build_demo_kg(out: str | Path, *, min_population: int = 0, progress: bool = 
 
 def _is_built(folder: Path, recipe: dict[str, Any]) -> bool:
     """Whether the folder holds a KG of this recipe that opens: one of an older layout does not."""
-    from graphwalker.kg.meta import META
+    from graphwalker.kg.meta import read_meta
     from graphwalker.kg.open import open_kg
 
     try:
         open_kg(folder)
-        return json.loads((folder / META).read_text("utf-8"))["extra"] == recipe
-    except (UserError, OSError, ValueError, KeyError):
+        return read_meta(folder)["extra"] == recipe
+    except (UserError, KeyError):
         return False

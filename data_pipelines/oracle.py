@@ -14,12 +14,13 @@ from typing import Any, Literal
 
 from envs.kg_env import KGEnv
 from graphwalker.errors import UserError
-from graphwalker.files import read_jsonl, write_json, write_jsonl
+from graphwalker.files import atomic_files, dump_json, dump_jsonl
 from graphwalker.kg.open import open_kg
 from graphwalker.protocol.escape import escape_name, unescape_name
 from graphwalker.protocol.parse import GET_RELATIONS, GET_TRIPLES
 from graphwalker.protocol.render import format_answer, format_query, render_turn
 from graphwalker.rewards import REWARDS
+from graphwalker.tools.questions import read_questions
 from graphwalker.tools.toolbox import Toolbox
 from graphwalker.types import Question, Trajectory
 
@@ -218,15 +219,12 @@ def has_paths(question: Question) -> bool:
 def read_replayable(path: str | Path, toolbox: Toolbox) -> tuple[list[Question], list[Question]]:
     """The questions of a file that have gold paths, and the others.
 
-    Raises ``UserError`` when none has, and on a topic entity that the graph does not know.
+    Raises ``UserError`` when none has, and as ``read_questions`` on what is broken; the others' topics are not checked.
     """
-    records = list(read_jsonl(path, Question))
+    records = read_questions(path, toolbox, to_run=has_paths)
     usable = [question for question in records if has_paths(question)]
     if not usable:
         raise UserError(f"{path}: no question has a gold path")
-    for question in usable:
-        if unknown := toolbox.unknown_topics(question):
-            raise UserError(f"{path}: question {question.id}: unknown topic entity {unknown[0]!r}")
     return usable, [question for question in records if not has_paths(question)]
 
 
@@ -255,9 +253,11 @@ def run_oracle(
     metrics = score_run([replay.trajectory for replay in replays], seed=seed)
     settings = {"strict": strict, "top_k": top_k, "max_turns": max_turns} | ({"width": width} if width else {})
     summary = {**settings, **summarise(replays, top_k)}
-    write_jsonl(Path(out) / "trajectories.jsonl", (replay.trajectory for replay in replays))
-    write_json(Path(out) / "metrics.json", metrics)
-    write_json(Path(out) / "oracle.json", summary)
+    names = ("trajectories.jsonl", "metrics.json", "oracle.json")
+    with atomic_files(*(Path(out) / name for name in names)) as (trajectories, scores, oracle_json):
+        dump_jsonl(trajectories, (replay.trajectory for replay in replays))
+        dump_json(scores, metrics)
+        dump_json(oracle_json, summary)
     return report_lines(replays, summary, skipped=len(others))
 
 

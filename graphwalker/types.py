@@ -5,7 +5,10 @@ disk are JSON Lines; each carries ``schema: 1``.
 """
 
 import dataclasses
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from reprlib import repr as shown  # short, whatever the value
 from typing import Any, Literal, Self, get_args
 
 from graphwalker.errors import UserError
@@ -28,7 +31,9 @@ Ending = Literal["answered", "budget", "outage", "error"]
 STATUSES: tuple[str, ...] = get_args(Status)
 RAN: frozenset[str] = frozenset({"ok", "empty"})
 """The statuses of a query that was run, whatever it found; all others are errors of the agent or outages."""
+Kind = Literal["query", "answer", "none"]
 ENDINGS: tuple[str, ...] = get_args(Ending)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _record(value) -> dict[str, Any]:
@@ -36,13 +41,13 @@ def _record(value) -> dict[str, Any]:
     return {"schema": SCHEMA, **dataclasses.asdict(value)}
 
 
-def _fields(cls, record: Any, known: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The constructor arguments in a record; raises ``UserError`` on a field that is not of ``cls``."""
+def _fields(cls, record: Any, convert: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
+    """The constructor arguments in a record, each converted; raises ``UserError`` that names the field at fault."""
     if not isinstance(record, dict):
-        raise UserError(f"expected an object with the fields of a {cls.__name__}, got {record!r}")
+        raise UserError(f"expected an object with the fields of a {cls.__name__}, got {shown(record)}")
     version = record.get("schema", SCHEMA)
     if version != SCHEMA:
-        raise UserError(f"{cls.__name__} has schema {version!r}; this version reads schema {SCHEMA}")
+        raise UserError(f"{cls.__name__} has schema {shown(version)}; this version reads schema {SCHEMA}")
     declared = {f.name: f for f in dataclasses.fields(cls)}
     unknown = sorted(set(record) - set(declared) - {"schema"})
     if unknown:
@@ -54,29 +59,58 @@ def _fields(cls, record: Any, known: dict[str, Any] | None = None) -> dict[str, 
     ]
     if required:
         raise UserError(f"field {required[0]!r} is missing in a {cls.__name__}")
-    values = {name: value for name, value in record.items() if name != "schema"}
-    return {**values, **{k: v(values[k]) for k, v in (known or {}).items() if k in values}}
-
-
-def _strings(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
-        raise UserError(f"expected a list of strings, got {value!r}")
-    return tuple(value)
+    values = {}
+    for name in (name for name in declared if name in record):
+        try:
+            values[name] = convert[name](record[name])
+        except UserError as error:
+            raise UserError(f"{name}: {error}") from None
+    return values
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise UserError(f"expected a string, got {value!r}")
+        raise UserError(f"expected a string, got {shown(value)}")
+    if _SURROGATE.search(value):
+        raise UserError(f"half a surrogate pair is no text, got {shown(value)}")
     return value
 
 
-def _list_of(convert):
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise UserError(f"expected a whole number from 0 on, got {shown(value)}")
+    return value
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UserError(f"expected an object, got {shown(value)}")
+    return value
+
+
+def _one_of(values: tuple[str, ...]) -> Callable[[Any], Any]:
+    def converted(value: Any) -> Any:
+        if value not in values:
+            raise UserError(f"expected one of {', '.join(values)}, got {shown(value)}")
+        return value
+
+    return converted
+
+
+def _optional(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else convert(value)
+
+
+def _list_of(convert: Callable[[Any], Any]) -> Callable[[Any], tuple]:
     def converted(value: Any) -> tuple:
         if not isinstance(value, (list, tuple)):
-            raise UserError(f"expected a list, got {value!r}")
+            raise UserError(f"expected a list, got {shown(value)}")
         return tuple(convert(item) for item in value)
 
     return converted
+
+
+_strings = _list_of(_text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +139,7 @@ class Entity:
 
     @classmethod
     def from_json(cls, record: Any) -> Self:
-        return cls(**_fields(cls, record, {"name": _text, "aliases": _strings}))
+        return cls(**_fields(cls, record, {"name": _text, "id": _optional(_text), "aliases": _strings}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +154,12 @@ class Parse:
     @classmethod
     def from_json(cls, record: Any) -> Self:
         entities = _list_of(Entity.from_json)
-        known = {"topic_entities": entities, "answers": entities, "paths": _list_of(_strings)}
+        known = {
+            "topic_entities": entities,
+            "answers": entities,
+            "sparql": _optional(_text),
+            "paths": _list_of(_strings),
+        }
         return cls(**_fields(cls, record, known))
 
 
@@ -158,6 +197,11 @@ class Question:
             "text": _text,
             "topic_entities": entities,
             "answers": entities,
+            "dataset": _text,
+            "split": _text,
+            "structure": _text,
+            "hops": _optional(_count),
+            "sparql": _optional(_text),
             "paths": _list_of(_strings),
             "parses": _list_of(Parse.from_json),
         }
@@ -175,7 +219,7 @@ class Turn:
 
     text: str
     thought: str = ""
-    kind: Literal["query", "answer", "none"] = "none"
+    kind: Kind = "none"
     action: str = ""
     observation: str = ""
     status: Status = "ok"
@@ -185,10 +229,8 @@ class Turn:
 
     @classmethod
     def from_json(cls, record: Any) -> Self:
-        turn = cls(**_fields(cls, record, {"text": _text, "observation": _text}))
-        if turn.status not in STATUSES:
-            raise UserError(f"unknown status {turn.status!r}; one of {', '.join(STATUSES)}")
-        return turn
+        texts = dict.fromkeys(("text", "thought", "action", "observation"), _text)
+        return cls(**_fields(cls, record, {**texts, "kind": _one_of(get_args(Kind)), "status": _one_of(STATUSES)}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +259,9 @@ class Trajectory:
         known = {
             "question": Question.from_json,
             "turns": _list_of(Turn.from_json),
-            "answer": lambda value: None if value is None else _strings(value),
+            "answer": _optional(_strings),
+            "ending": _one_of(ENDINGS),
+            **dict.fromkeys(("sample", "prompt_tokens", "completion_tokens", "observation_tokens"), _count),
+            "extra": _object,
         }
-        trajectory = cls(**_fields(cls, record, known))
-        if trajectory.ending not in ENDINGS:
-            raise UserError(f"unknown ending {trajectory.ending!r}; one of {', '.join(ENDINGS)}")
-        return trajectory
+        return cls(**_fields(cls, record, known))

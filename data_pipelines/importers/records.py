@@ -4,7 +4,6 @@ A format says what a record holds as a ``msgspec.Struct``; fields it does not na
 fit is reported with file, line and field.
 """
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import msgspec
 
 from data_pipelines.importers.lines import read_lines
 from graphwalker.errors import FileFormatError, UserError
+from graphwalker.files import parse_json
 
 PIECE = 1 << 16  # bytes of a line that are parsed at once: some files are one line
 T = TypeVar("T")
@@ -92,9 +92,10 @@ def _first_byte(path: Path) -> bytes:
 def _json_lines(path: Path) -> Iterator[tuple[int, Any]]:
     for number, text in read_lines(path):
         try:
-            yield number, json.loads(text)
-        except json.JSONDecodeError as error:
-            raise FileFormatError(path, number, f"not JSON: {error.msg} (column {error.colno})") from error
+            value = parse_json(text)
+        except ValueError as error:
+            raise FileFormatError(path, number, f"not JSON: {error}") from error
+        yield number, value
 
 
 def _parquet(path: Path) -> Iterator[tuple[int, Any]]:

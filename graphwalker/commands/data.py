@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from graphwalker.errors import UserError
-from graphwalker.files import read_jsonl, write_json, write_jsonl
-from graphwalker.types import Question
+from graphwalker.files import atomic_files, dump_json, dump_jsonl
 
 T = TypeVar("T")
 
@@ -176,8 +175,9 @@ def _import(args: argparse.Namespace) -> int:
 
 def _write(args: argparse.Namespace, made: Iterator[T], counts: Any, what: str, source: dict[str, str]) -> None:
     """Write what is made, at most `--limit`, to `--out`, and beside it where it came from and what was dropped."""
-    written = write_jsonl(args.out, _limited(made, args.limit, counts))
-    write_json(counts_path(args.out), {**source, **counts.to_json()})
+    with atomic_files(args.out, counts_path(args.out)) as (out, beside):
+        written = dump_jsonl(out, _limited(made, args.limit, counts))
+        dump_json(beside, {**source, **counts.to_json()})
     print("\n".join(counts.lines()))
     print(f"{args.out}: {written:,} {what}")
 
@@ -261,14 +261,19 @@ def _expert(args: argparse.Namespace) -> int:
 
 def _split(args: argparse.Namespace) -> int:
     from data_pipelines.question_split import cut
+    from graphwalker.tools.questions import read_questions
 
     _check("--test-share", args.test_share, 0, 1)
     _check("--per-hop", args.per_hop, 1)
+    _check("--seed", args.seed, 0)
     _keep_input(args.questions, args.out_train, args.out_test)
-    parts = cut(read_jsonl(args.questions, Question), share=args.test_share, per_hop=args.per_hop, seed=args.seed)
-    for path, part in zip((args.out_train, args.out_test), parts, strict=True):
+    parts = cut(read_questions(args.questions), share=args.test_share, per_hop=args.per_hop, seed=args.seed)
+    paths = (args.out_train, args.out_test)
+    with atomic_files(*paths) as handles:
+        for handle, part in zip(handles, parts, strict=True):
+            dump_jsonl(handle, part)
+    for path, part in zip(paths, parts, strict=True):
         hops = sorted(Counter(str(question.hops) for question in part).items())
-        write_jsonl(path, part)
         print(f"{path}: {len(part):,} questions ({', '.join(f'{count:,} of {n} hops' for n, count in hops)})")
     return 0
 
@@ -277,6 +282,7 @@ def _check_replay(args: argparse.Namespace) -> None:
     _check("--top-k", args.top_k, 1)
     _check("--max-turns", args.max_turns, 2)
     _check("--width", args.width, 1)
+    _check("--seed", args.seed, 0)
 
 
 def _check(option: str, value: float | None, least: float, most: float | None = None) -> None:

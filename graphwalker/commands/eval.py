@@ -38,9 +38,10 @@ def add_parser(subparsers: "argparse._SubParsersAction") -> None:
 def run(args: argparse.Namespace) -> int:
     from envs.factory import EnvConfig, env_factory
     from graphwalker.errors import UserError
+    from graphwalker.inference.engine import Sampling
     from graphwalker.tools.questions import read_questions
 
-    if args.samples > 1 and not args.temperature:
+    if args.samples > 1 and Sampling(args.temperature).greedy:
         raise UserError("--samples above 1 needs a --temperature: greedy episodes are all the same")
     settings = {key: str(value) if isinstance(value, Path) else value for key, value in vars(args).items()}
     settings = {key: value for key, value in settings.items() if key not in ("run", "command", "out", "rows")}

@@ -109,7 +109,7 @@ def _check(args: argparse.Namespace) -> int:
     from data_pipelines.importers.paths import CLOSED_WORLD
     from data_pipelines.kg_check import Checker, check, gold_runner
     from graphwalker.errors import UserError
-    from graphwalker.files import read_jsonl, write_json, write_jsonl
+    from graphwalker.files import atomic_files, dump_json, dump_jsonl, read_jsonl
     from graphwalker.kg.open import open_kg
     from graphwalker.types import Question
 
@@ -123,8 +123,9 @@ def _check(args: argparse.Namespace) -> int:
         raise UserError(f"{args.questions}: no questions in this file")
     print("\n".join(["closed world: gold as the graph itself gives it", *counts.lines()]))
     if args.out is not None and answerable:
-        write_jsonl(args.out, answerable)
         source = {"questions": str(args.questions), "kg": str(args.kg), "gold": "recomputed, closed world"}
-        write_json(args.out.with_suffix(".counts.json"), {**source, **counts.to_json()})
+        with atomic_files(args.out, args.out.with_suffix(".counts.json")) as (out, beside):
+            dump_jsonl(out, answerable)
+            dump_json(beside, {**source, **counts.to_json()})
         print(f"{args.out}: {len(answerable):,} questions, data set NAME{CLOSED_WORLD}")
     return 0 if answerable else 1

@@ -60,6 +60,8 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--structures: unknown structure {unknown[0]!r}; one of {', '.join(STRUCTURES)}")
     if args.top_k < 1:
         raise UserError(f"--top-k: expected at least 1, got {args.top_k}")
+    if args.seed < 0:
+        raise UserError(f"--seed: expected at least 0, got {args.seed}")
     if args.out.exists() and not args.out.is_dir():
         raise UserError(f"{args.out} exists and is not a folder")
     given = {part: getattr(args, part) for part in _PARTS if getattr(args, part) is not None}

@@ -15,8 +15,9 @@ from typing import Any, Protocol
 class Sampling:
     """How a turn is decoded.
 
-    ``temperature`` 0 is greedy. ``top_p`` in (0, 1]; ``top_k`` 0 means all. ``max_new_tokens`` caps one
-    turn, the end-of-turn token included: without a cap one straggler holds the batch.
+    ``temperature`` 0, or so low that logits over it would overflow (below 1e-6), is greedy. ``top_p`` in (0, 1];
+    ``top_k`` 0 means all. ``max_new_tokens`` caps one turn, the end-of-turn token included: without a cap one straggler
+    holds the batch.
     """
 
     temperature: float = 1.0
@@ -26,7 +27,7 @@ class Sampling:
 
     @property
     def greedy(self) -> bool:
-        return self.temperature == 0
+        return self.temperature < 1e-6
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ def draw(logits: torch.Tensor, samplings: list[Sampling], uniforms: list[float])
 
     ``uniforms`` are B numbers in [0, 1), unused by greedy rows.
     """
-    scale = torch.tensor([s.temperature or 1.0 for s in samplings], device=logits.device)
+    scale = torch.tensor([1.0 if s.greedy else s.temperature for s in samplings], device=logits.device)
     logprobs = torch.log_softmax(logits.float() / scale[:, None], dim=-1)  # (B, V)
     chosen = logprobs.argmax(dim=-1)  # (B,)
     if not all(s.greedy for s in samplings):

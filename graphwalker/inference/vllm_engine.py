@@ -49,7 +49,7 @@ class VLLMEngine:
         self.started += 1
         self.key_of[row.request] = key
         params = SamplingParams(
-            temperature=sampling.temperature,
+            temperature=0 if sampling.greedy else sampling.temperature,
             top_p=sampling.top_p,
             top_k=sampling.top_k if sampling.top_k > 0 else -1,
             max_tokens=min(sampling.max_new_tokens, self.max_length - len(row.ids)),

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from graphwalker.errors import UserError
+from graphwalker.files import parse_json
 
 KINDS = "kinds.json"
 
@@ -16,7 +17,7 @@ def write_kinds(folder: Path, relations: list[str], reverses: dict[str, set[str]
 def read_kinds(folder: Path) -> tuple[list[str], dict[str, set[str]]]:
     """Relations, and relation -> its reverses. Raises `UserError` when the file is damaged."""
     try:
-        kinds = json.loads((folder / KINDS).read_text("utf-8"))
+        kinds = parse_json((folder / KINDS).read_bytes())
         return list(kinds["relations"]), {key: set(value) for key, value in kinds["reverses"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{folder / KINDS} is damaged ({error}): make the knowledge graph again") from error

@@ -1,6 +1,5 @@
 """The in-memory store: adjacency arrays mapped from disk, shared by all processes that open the folder."""
 
-import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from graphwalker.errors import UserError
+from graphwalker.files import parse_json
 from graphwalker.kg.layout import KINDS, UNSEEN
 from graphwalker.kg.mapped import CACHED, MappedTerms, place
 from graphwalker.kg.meta import read_meta
@@ -41,7 +41,7 @@ class MemoryStore:
         self.schema = Schema.from_json(meta["profile"], str(self.path))
         try:
             self._array = {key: np.load(self.path / f"{key}.npy", mmap_mode="r") for key in _TERMS + _LISTS}
-            kinds = json.loads((self.path / KINDS).read_text("utf-8"))
+            kinds = parse_json((self.path / KINDS).read_bytes())
         except (OSError, ValueError) as error:
             raise UserError(f"{self.path} is damaged ({error}): build it again") from error
         # Scalars come out of a memoryview several times faster than out of an array.

@@ -1,10 +1,10 @@
 """The description of a built KG, `meta.json`: written last, so that a folder without it did not finish."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from graphwalker.errors import UserError
+from graphwalker.files import parse_json
 
 META = "meta.json"
 META_SCHEMA = 1
@@ -19,7 +19,7 @@ def read_meta(folder: str | Path, store: str | None = None) -> dict[str, Any]:
     if not folder.is_dir():
         raise UserError(f"{folder} is a file, not a built knowledge graph (build it first: `graphwalker kg build`)")
     try:
-        meta = json.loads((folder / META).read_text("utf-8"))
+        meta = parse_json((folder / META).read_bytes())
         kind, version, _ = meta["store"], meta["schema"], meta["profile"]
     except FileNotFoundError:
         raise UserError(f"{folder} is not a whole knowledge graph: {META} is missing; build it again") from None

@@ -3,6 +3,7 @@
 import gzip
 import io
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,7 +40,9 @@ def read_file(
 
 
 def to_text(term: Any, file: Path, blanks: BlankNodes) -> str:
-    """A term of a file in N-Triples syntax."""
+    """A term of a file in N-Triples syntax. Raises `UserError` for a triple in its place (RDF-star)."""
+    if isinstance(term, ox.Triple):
+        raise UserError(f"{file}: {term} stands inside a triple (RDF-star), which no graph here holds")
     if isinstance(term, ox.BlankNode):
         return blanks.setdefault((file, term.value), f"_:b{len(blanks)}")
     return str(term)
@@ -83,6 +86,13 @@ def is_ntriples(file: Path) -> bool:
     return format_of(file) == ox.RdfFormat.N_TRIPLES
 
 
+def _after_bom(handle: Any) -> IO[bytes]:
+    """The same file, past the mark that some editors write at its start."""
+    if handle.peek(len(BOM_UTF8)).startswith(BOM_UTF8):
+        handle.read(len(BOM_UTF8))
+    return handle
+
+
 @contextmanager
 def open_rdf(file: Path, on_bytes: Callable[[int], object] | None = None) -> Iterator[IO[bytes]]:
     """A file to read, unpacked. Raises `UserError` where it cannot be read, also later."""
@@ -90,9 +100,9 @@ def open_rdf(file: Path, on_bytes: Callable[[int], object] | None = None) -> Ite
         with io.BufferedReader(_Counted(file, on_bytes), 1 << 18) as raw:
             if file.name.endswith(".gz"):
                 with gzip.open(raw, "rb") as handle:
-                    yield cast(IO[bytes], handle)
+                    yield _after_bom(cast(IO[bytes], handle))
             else:
-                yield raw
+                yield _after_bom(raw)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(f"{file}: broken gzip file: {error}") from error
     except OSError as error:

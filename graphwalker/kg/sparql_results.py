@@ -4,11 +4,11 @@ A server that is in trouble must never look like a graph without triples. Virtuo
 rows it has so far, or none, when its time limit strikes, and says so only in a header (`X-SQL-State: S1TAT`).
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from graphwalker.errors import KGUnavailable
+from graphwalker.files import parse_json
 
 Kind = Literal["timeout", "refused", "reset", "server", "malformed", "query", "down"]
 """Of a failure: no answer in time; no connection; a connection that broke; an error status; an answer that is cut or no
@@ -54,7 +54,7 @@ def interpret(status: int, headers: Mapping[str, str], body: bytes) -> Result:
         kind: Kind = "query" if status == 400 else "server"
         raise QueryFailed(kind, f"the server answered {status}: {_line(message)}")
     try:
-        return _read(json.loads(body), "x-sparql-maxrows" in headers)
+        return _read(parse_json(body), "x-sparql-maxrows" in headers)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         shown = _line(body[:_SHOWN].decode("utf-8", "replace")) or "(nothing)"
         raise QueryFailed("malformed", f"not a SPARQL result in JSON ({error}): {shown}", retry=True) from error

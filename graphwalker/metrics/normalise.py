@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from graphwalker.protocol.escape import unescape_name
 
+_LONGEST = 2000  # characters; sorting combining marks, as NFKC must, takes time that grows with their square
 _LONGEST_CACHED = 256  # characters; an answer may be any text a model can write
 _APOSTROPHES = frozenset("'’‘ʼ‛`´ʹ′")
 _MEANINGFUL = frozenset("#%&@.-")
@@ -72,7 +73,8 @@ def normalise(name: str) -> str:
     """The form in which names are compared; empty only for a name of nothing but spaces.
 
     Numbers compare by value (``1,000`` and ``1e3``; not ``007``, which is a name), dates by value and precision
-    (``May 1, 1999`` and ``1999-05-01``; not ``1999``). A name that consists of punctuation keeps it.
+    (``May 1, 1999`` and ``1999-05-01``; not ``1999``). A name that consists of punctuation keeps it. One of more than
+    2,000 characters stays as it is, but for spaces around it: text that a model ran on with, not a name.
 
     >>> normalise("  The Busch\\u00a0STADIUM. "), normalise("Jean-Luc O’Neill"), normalise("U.S.")
     ('busch stadium', 'jean luc oneill', 'us')
@@ -95,6 +97,8 @@ def forms(name: str) -> frozenset[str]:
 
 
 def _normalise(name: str) -> str:
+    if len(name) > _LONGEST:
+        return name.strip()
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
     text = " ".join(text.translate(_VISIBLE).split())
     if text.replace(" ", "").isalpha():  # most names: no date, number or separator

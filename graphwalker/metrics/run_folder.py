@@ -4,7 +4,6 @@ A run is ``RUN/{config.yaml, stages/N-NAME/, eval/STAGE-SPLIT-DECODING/{trajecto
 with a ``trajectories.jsonl`` of its own is a run of one evaluation.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from graphwalker.errors import UserError
-from graphwalker.files import read_jsonl, write_json
+from graphwalker.files import atomic_files, dump_json, parse_json, read_jsonl
 from graphwalker.metrics.aggregate import METRICS_VERSION, score_run
 from graphwalker.types import Trajectory
 
@@ -41,7 +40,7 @@ class Evaluation:
         file = self.path / METRICS_FILE
         advice = "compute it again with: graphwalker rescore RUN"
         try:
-            metrics = json.loads(file.read_text(encoding="utf-8"))
+            metrics = parse_json(file.read_bytes())
         except FileNotFoundError:
             raise UserError(f"{file}: no such file; {advice}") from None
         except ValueError as error:
@@ -79,8 +78,9 @@ def rescore(run: Path, seed: int | None = None) -> list[Evaluation]:
     """
     found = evaluations(run)
     scored = [score_run(e.trajectories(), _stored_seed(e) if seed is None else seed) for e in found]
-    for evaluation, metrics in zip(found, scored, strict=True):
-        write_json(evaluation.path / METRICS_FILE, metrics)
+    with atomic_files(*(evaluation.path / METRICS_FILE for evaluation in found)) as handles:
+        for handle, metrics in zip(handles, scored, strict=True):
+            dump_json(handle, metrics)
     return found
 
 
@@ -97,7 +97,7 @@ def _place(stage: str, places: dict[str, int]) -> int:
 
 def _stored_seed(evaluation: Evaluation) -> int:
     try:
-        seed = json.loads((evaluation.path / METRICS_FILE).read_text(encoding="utf-8"))["seed"]
+        seed = parse_json((evaluation.path / METRICS_FILE).read_bytes())["seed"]
     except (OSError, ValueError, KeyError, TypeError):
         return 0
     return seed if isinstance(seed, int) and seed >= 0 else 0
