@@ -56,14 +56,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _is_finished(out: Path, settings: dict[str, Any]) -> bool:
     """Whether this very evaluation is done; raises ``UserError`` when the folder holds another one."""
-    import yaml
-
     from graphwalker.errors import UserError
+    from graphwalker.yaml_file import read_yaml
 
     if not (out / SETTINGS_FILE).is_file():
         return False
-    before = yaml.safe_load((out / SETTINGS_FILE).read_text(encoding="utf-8"))
-    changed = sorted(key for key in {*before, *settings} if before.get(key) != settings.get(key))
+    before = read_yaml(out / SETTINGS_FILE)
+    changed = sorted(str(key) for key in {*before, *settings} if before.get(key) != settings.get(key))
     if changed:
         raise UserError(f"{out} holds another evaluation ({', '.join(changed)} changed): choose another --out")
     return (out / "metrics.json").is_file()
