@@ -87,11 +87,10 @@ def _evaluate(args: argparse.Namespace, questions: list, make_env: Any, settings
 
 
 def _print_metrics(out: Path) -> int:
-    import json
+    from graphwalker.metrics.run_folder import Evaluation
+    from graphwalker.report.stages import whole_metrics, with_interval
 
-    from graphwalker.report.stages import with_interval
-
-    metrics = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+    metrics = whole_metrics(Evaluation(out, out.name))
     overall = metrics["overall"]
     print(f"{overall['questions']} questions, {overall['episodes']} episodes; value [95% interval]")
     for name, interval in overall["metrics"].items():
