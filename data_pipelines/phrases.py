@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-import yaml
-
 from graphwalker.errors import UserError
+from graphwalker.yaml_file import parse_yaml, read_yaml
 
 _FIELDS = ("noun", "np", "ask", "pred")
 
@@ -130,13 +129,12 @@ def _fill(template: str, x: str) -> str:
     return template.replace("{x}", x)
 
 
-def _parse(text: str, where: str) -> dict[str, Phrase]:
-    try:
-        relations = yaml.safe_load(text)["relations"].items()
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{where}: expected a mapping 'relations': {error}") from error
+def _checked(values: dict, where: str) -> dict[str, Phrase]:
+    relations = values.get("relations")
+    if not isinstance(relations, dict):
+        raise UserError(f"{where}: expected a mapping 'relations'")
     phrases = {}
-    for relation, fields in relations:
+    for relation, fields in relations.items():
         for key in fields if isinstance(fields, dict) else ():
             if key not in _FIELDS:
                 raise UserError(f"{where}: {relation}: unknown key {key!r}; known: {', '.join(_FIELDS)}")
@@ -161,9 +159,7 @@ def load_phrases(path: str | Path | None = None) -> Phrases:
 
     Raises `UserError` on a missing file, an unknown key, or a phrase without `{x}`.
     """
-    phrases = _parse(built_in_text(), "phrases.yaml")
+    phrases = _checked(parse_yaml(built_in_text(), "phrases.yaml"), "phrases.yaml")
     if path is not None:
-        if not Path(path).is_file():
-            raise UserError(f"{path}: no such file")
-        phrases |= _parse(Path(path).read_text("utf-8"), str(path))
+        phrases |= _checked(read_yaml(path), str(path))
     return Phrases(phrases)

@@ -1,15 +1,26 @@
 """Errors that a user can act on: each names what was wrong, where, and what to do."""
 
+import math
+from dataclasses import fields, is_dataclass
+
 
 class UserError(Exception):
     """Bad input or a missing precondition; the console prints its message alone and exits with 2."""
 
 
 def at_least(config: object, **lowest: float) -> None:
-    """Raise `UserError` for a field of a config that is below its lowest value; `None` is below nothing."""
+    """Raise `UserError` for a field of a config that is no finite number or below its lowest value.
+
+    `None` is below nothing, where it is the field's default.
+    """
+    defaults = {f.name: f.default for f in fields(config)} if is_dataclass(config) else {}
     for field, low in lowest.items():
         value = getattr(config, field)
-        if value is not None and value < low:
+        if value is None and defaults.get(field) is None:
+            continue
+        if not isinstance(value, int | float) or isinstance(value, bool) or value in (math.inf, -math.inf):
+            raise UserError(f"{field}: expected a number, got {value!r}")
+        if not value >= low:  # so that NaN is refused
             raise UserError(f"{field}: must be at least {low}, got {value}")
 
 

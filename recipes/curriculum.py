@@ -38,22 +38,23 @@ READS = {
     "sft": (TrajectoryData, EnvConfig, TinyConfig, ModelConfig, SFTConfig),
     "grpo": (QuestionData, EnvConfig, RewardConfig, RolloutConfig, ModelConfig, GRPOConfig),
 }
+DATA = {"sft": "trajectories", "grpo": "questions"}
 
 
 def check(stages: Sequence[Stage]) -> None:
-    """Refuse unknown keys, limits out of range and missing data files of any stage."""
+    """Refuse what is wrong in any stage's config, before anything is made."""
     for stage in stages:
-        known = {field.name for part in READS[stage.recipe] for field in fields(part)}
-        session.check_keys(f"stage {stage.name}", stage.config, known)
-        for part in READS[stage.recipe]:
-            if part not in (ModelConfig, SFTConfig, GRPOConfig):  # TRL reads its own when the stage begins
-                names = {field.name for field in fields(part)}
-                part(**{key: value for key, value in stage.config.items() if key in names})
-        key = "trajectories" if stage.recipe == "sft" else "questions"
-        if not isinstance(stage.config.get(key), str):
-            raise UserError(f"stage {stage.name}: {key} is missing")
-        if not Path(stage.config[key]).is_file() and not stage.config.get("demo_data"):
-            raise UserError(f"stage {stage.name}: {key}: {stage.config[key]}: no such file")
+        if stage.config.get(DATA[stage.recipe]) is None:
+            raise UserError(f"stage {stage.name}: {DATA[stage.recipe]} is missing")
+        session.check_config(f"stage {stage.name}", READS[stage.recipe], stage.config)
+
+
+def check_files(stages: Sequence[Stage]) -> None:
+    """Refuse missing data files of any stage."""
+    for stage in stages:
+        file = stage.config[DATA[stage.recipe]]
+        if not Path(file).is_file() and not stage.config.get("demo_data"):
+            raise UserError(f"stage {stage.name}: {DATA[stage.recipe]}: {file}: no such file")
 
 
 def read_splits(settings: EvaluationConfig, toolbox: Toolbox) -> dict[str, list[Question]]:
@@ -119,12 +120,13 @@ def evaluate_model(
 def main() -> None:
     config, env, settings = session.parse((CurriculumConfig, EnvConfig, EvaluationConfig), DEFAULT)
     stages = list(curriculum.stages(config))
+    check(stages)
     curriculum.check_unchanged(config, env, settings)
     print(f"{len(stages)} stages: {', '.join(stage.name for stage in stages)}; output in {config.run}", flush=True)
     start = starting_model(stages[0]) if config.evaluate_start else None
     if config.demo_data:
         prepare_demo_data(config.demo_data, seed=config.seed)
-    check(stages)
+    check_files(stages)
     splits = read_splits(settings, env_factory(env)().toolbox)
     curriculum.claim(config, env, settings)
     if start:

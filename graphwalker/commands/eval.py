@@ -57,14 +57,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _is_finished(out: Path, settings: dict[str, Any]) -> bool:
     """Whether this very evaluation is done; raises ``UserError`` when the folder holds another one."""
-    import yaml
-
     from graphwalker.errors import UserError
+    from graphwalker.yaml_file import read_yaml
 
     if not (out / SETTINGS_FILE).is_file():
         return False
-    before = yaml.safe_load((out / SETTINGS_FILE).read_text(encoding="utf-8"))
-    changed = sorted(key for key in {*before, *settings} if before.get(key) != settings.get(key))
+    before = read_yaml(out / SETTINGS_FILE)
+    changed = sorted(str(key) for key in {*before, *settings} if before.get(key) != settings.get(key))
     if changed:
         raise UserError(f"{out} holds another evaluation ({', '.join(changed)} changed): choose another --out")
     return (out / "metrics.json").is_file()
@@ -89,11 +88,10 @@ def _evaluate(args: argparse.Namespace, questions: list, make_env: Any, settings
 
 
 def _print_metrics(out: Path) -> int:
-    import json
+    from graphwalker.metrics.run_folder import Evaluation
+    from graphwalker.report.stages import whole_metrics, with_interval
 
-    from graphwalker.report.stages import with_interval
-
-    metrics = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+    metrics = whole_metrics(Evaluation(out, out.name))
     overall = metrics["overall"]
     print(f"{overall['questions']} questions, {overall['episodes']} episodes; value [95% interval]")
     for name, interval in overall["metrics"].items():

@@ -16,6 +16,7 @@ from graphwalker.inference.engine import Engine
 from graphwalker.inference.transformers_engine import TransformersEngine
 from graphwalker.protocol import chat
 
+_DAMAGED = (ValueError, TypeError, KeyError, AttributeError)  # what transformers raises on a file of another shape
 BACKENDS = ("auto", "transformers", "vllm")
 
 
@@ -28,7 +29,7 @@ def load_tokenizer(path: str):
         # AutoTokenizer gives every Qwen2 model the splitting rules of Qwen2, whatever its tokenizer.json says
         plain = get_tokenizer_config(path).get("tokenizer_class") == "TokenizersBackend"
         tokenizer = (PreTrainedTokenizerFast if plain else AutoTokenizer).from_pretrained(path)
-    except (OSError, ValueError) as error:
+    except (OSError, *_DAMAGED) as error:
         raise UserError(f"{path}: no tokenizer can be loaded from here ({_first_line(error)})") from error
     if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what transformers makes of no file at all
         raise UserError(f"{path}: no tokenizer can be loaded from here")
@@ -54,7 +55,7 @@ def load_model(path: str, tokenizer, dtype: str = "auto", attention: str | None 
         dtype = "bfloat16" if torch.accelerator.is_available() else "float32"
     try:
         model = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, dtype), attn_implementation=attention)
-    except (OSError, ValueError, ImportError, SafetensorError) as error:
+    except (OSError, ImportError, SafetensorError, *_DAMAGED) as error:
         raise UserError(f"{path}: no model can be loaded from here ({_first_line(error)})") from error
     if len(tokenizer) > model.get_input_embeddings().num_embeddings:
         model.resize_token_embeddings(len(tokenizer))
@@ -94,4 +95,4 @@ def load_engine(
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]
+    return str(error).strip().split("\n")[0] or type(error).__name__

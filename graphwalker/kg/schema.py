@@ -9,9 +9,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Self
 
-import yaml
-
-from graphwalker.errors import FileFormatError, UserError
+from graphwalker.errors import UserError
+from graphwalker.yaml_file import parse_yaml, read_yaml
 
 _BASE = "urn:graphwalker:"  # what an id without a prefix stands under when the profile gives no "" namespace
 
@@ -184,38 +183,34 @@ def builtin_schemas() -> list[str]:
     return sorted(item.name.removesuffix(".yaml") for item in folder.iterdir() if item.name.endswith(".yaml"))
 
 
-def load_schema(schema: "Schema | str | Path") -> Schema:
+def load_schema(schema: "Schema | str | Path", _above: tuple[str, ...] = ()) -> Schema:
     """A profile by name or from a YAML file; a `Schema` stays as it is. Raises `UserError` with file and key."""
     if isinstance(schema, Schema):
         return schema
     where = str(schema)
+    if where in _above:
+        raise UserError(f"{where}: extends itself")
     if where in builtin_schemas():
         text = resources.files("graphwalker.kg").joinpath("schemas", f"{where}.yaml").read_text("utf-8")
+        record = parse_yaml(text, where)
     elif Path(where).is_file():
-        text = Path(where).read_text("utf-8")
+        record = read_yaml(where)
     else:
         raise UserError(f"no schema {where!r}: not a file, and not one of {', '.join(builtin_schemas())}")
-    try:
-        record = yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise FileFormatError(where, line, f"not YAML: {error.problem}") from error
-    return Schema.from_json(_resolved(record, Path(where).parent, where), where)
+    return Schema.from_json(_resolved(record, Path(where).parent, where, (*_above, where)), where)
 
 
-def _resolved(record: Any, folder: Path, where: str) -> Any:
+def _resolved(record: dict[str, Any], folder: Path, where: str, above: tuple[str, ...]) -> dict[str, Any]:
     """The settings with the profile that `extends` names under them, and with lists read from their files.
 
     A list may be given as `{file: NAME}`: one entry a line, empty lines and `#` comments left out, NAME beside the
     profile. Whitelists of Freebase's predicates have thousands of lines.
     """
-    if not isinstance(record, dict):
-        return record
     record = dict(record)
     if "extends" in record:
         base = str(record.pop("extends"))
         beside = folder / base
-        record = {**load_schema(beside if beside.is_file() else base).to_json(), **record}
+        record = {**load_schema(beside if beside.is_file() else base, above).to_json(), **record}
     for key, value in record.items():
         if key != "namespaces" and isinstance(value, dict) and set(value) == {"file"}:
             path = folder / str(value["file"])

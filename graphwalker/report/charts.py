@@ -97,8 +97,8 @@ def ticks(low: float, high: float, about: int) -> list[float]:
     >>> ticks(0, 1, 4), ticks(3, 97, 4)
     ([0.0, 0.25, 0.5, 0.75, 1.0], [0.0, 25.0, 50.0, 75.0, 100.0])
     """
-    if not high > low:
-        pad = abs(low) * 0.1 or 1.0
+    if high - low <= 1e-12 * max(abs(low), abs(high), 1e-100):
+        pad = abs(low) * 0.1 if abs(low) > 1e-100 else 1.0
         low, high = low - pad, high + pad
     power = 10.0 ** math.floor(math.log10((high - low) / about))
     step = min((m * power for m in (1, 2, 2.5, 5, 10)), key=lambda s: abs((high - low) / s - about))

@@ -1,7 +1,6 @@
 """The curves of a run: what each stage logged while it trained, and the scores of each stage's evaluations."""
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ _CHARTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("completion length (tokens)", re.compile(r"completions/mean_length")),
     ("token accuracy", re.compile(r"(?:eval_)?mean_token_accuracy")),
 )
+_LARGEST = 1e100
 _SUMMARY_KEY = "train_runtime"  # the last entry of a log sums up the training; it is no point of a curve
 
 
@@ -92,16 +92,17 @@ def _chart(title: str, keys: re.Pattern[str], history: Sequence[Mapping[str, Any
 
 
 def _finite(value: Any) -> float | None:
-    usable = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    """The value as a number that a chart can place; beyond ``_LARGEST`` sums and spans overflow."""
+    usable = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _LARGEST
     return float(value) if usable else None
 
 
 def _history(state: Path) -> list[dict[str, Any]]:
     try:
         history = json.loads(state.read_text(encoding="utf-8"))["log_history"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return [entry for entry in history if isinstance(entry, dict)]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f"{state}: no trainer state with a log_history ({error})") from error
-    return [entry for entry in history if isinstance(entry, dict)]
 
 
 def _checkpoint_step(state: Path) -> int:

@@ -115,16 +115,21 @@ def view(evaluation: Evaluation, trajectory: Trajectory, score: EpisodeScore) ->
     )
 
 
-def printable(text: str) -> str:
-    """Text with what does not show made visible, and cut where it is long, saying so.
+def visible(text: str) -> str:
+    """Text with what does not show made visible.
 
     A name may hold direction marks that reorder what a reader sees, or control characters that HTML does not allow.
     """
+    return _UNSEEN.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", text)
+
+
+def printable(text: str) -> str:
+    """Text that is `visible`, and cut where it is long, saying so."""
     text = sound(text)
     more = len(text) - MOST_CHARACTERS
     if more > 0:
         text = f"{text[:MOST_CHARACTERS]} … ({more:,} more characters)"
-    return _UNSEEN.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", text)
+    return visible(text)
 
 
 def _turn(number: int, turn: Turn, gold: frozenset[str]) -> TurnView:

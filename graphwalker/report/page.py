@@ -28,6 +28,7 @@ from graphwalker.report.episodes import (
     choose,
     printable,
     view,
+    visible,
 )
 
 REPORT = "report.html"
@@ -133,7 +134,8 @@ def _config(run: Path) -> str:
     if not file.is_file():
         return ""
     text = file.read_text(encoding="utf-8", errors="replace")
-    return text if len(text) <= _CONFIG_CHARACTERS else text[:_CONFIG_CHARACTERS] + "\n… (cut)"
+    cut = text if len(text) <= _CONFIG_CHARACTERS else text[:_CONFIG_CHARACTERS] + "\n… (cut)"
+    return visible(cut)
 
 
 def _turns(row: stages.StageRow, status: str) -> int:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graphwalker.metrics.aggregate import paired_difference, question_means
-from graphwalker.metrics.run_folder import Evaluation, evaluations
+from graphwalker.errors import UserError
+from graphwalker.metrics.aggregate import paired_difference, question_means, score_run
+from graphwalker.metrics.run_folder import METRICS_FILE, Evaluation, evaluations
 from graphwalker.metrics.trajectory import EpisodeScore, score_trajectory
 
 COLUMNS = ("em_set", "em", "f1", "hits@1", "retrieval_rate", "recovery_rate", "turns")
@@ -53,7 +54,45 @@ def stage_table(run: Path) -> list[StageRow]:
 
     Raises ``UserError`` when there are none or their version is not this one's.
     """
-    return [StageRow(e.stage, e.split, e.decoding, e.metrics()) for e in evaluations(Path(run))]
+    return [StageRow(e.stage, e.split, e.decoding, whole_metrics(e)) for e in evaluations(Path(run))]
+
+
+def whole_metrics(evaluation: Evaluation) -> dict[str, Any]:
+    """The stored metrics; raises ``UserError`` when something is missing in them or has a wrong kind of value."""
+    metrics, like = evaluation.metrics(), score_run([], resamples=1)
+    groups = [group for field in ("by_structure", "by_hops") for group in _parts(metrics.get(field))]
+    passes = [
+        table
+        for group in (metrics.get("overall"), *groups)
+        for table in _parts(_part(group, "pass_at_k"))
+        if isinstance(table, dict)
+    ]
+    whole = _is_like(metrics, like) and all(_is_like(group, like["overall"]) for group in groups)
+    interval = like["overall"]["metrics"]["em"]
+    ends = {end: interval[end] for end in ("value", "low", "high")}
+    if not whole or not all(k.isdecimal() and _is_like(v, ends) for table in passes for k, v in table.items()):
+        file = evaluation.path / METRICS_FILE
+        raise UserError(f"{file}: damaged; compute it again with: graphwalker rescore RUN, or remove it")
+    return metrics
+
+
+def _part(value: Any, key: str) -> Any:
+    return value.get(key) if isinstance(value, dict) else None
+
+
+def _parts(value: Any) -> list[Any]:
+    return list(value.values()) if isinstance(value, dict) else []
+
+
+def _is_like(value: Any, like: Any) -> bool:
+    """Whether a JSON value has all that another has, in the same kinds; ``None`` stands for a number or none."""
+    if isinstance(like, dict):
+        if not isinstance(value, dict) or not all(key in value and _is_like(value[key], like[key]) for key in like):
+            return False
+        return "low" not in like or len({value[end] is None for end in ("value", "low", "high")}) == 1
+    if like is None:
+        return value is None or (isinstance(value, int | float) and abs(value) < 1e100)
+    return isinstance(value, type(like)) and not isinstance(value, bool)
 
 
 def structures(rows: Iterable[StageRow]) -> list[str]:

@@ -5,6 +5,7 @@ stopped, another config in the same folder is refused. Each stage is the launch 
 of its own, with a config file that is kept and can be launched by hand.
 """
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ import yaml
 
 from graphwalker.errors import UserError
 from graphwalker.files import atomic_write
+from graphwalker.yaml_file import parse_yaml, read_yaml
 
 RECIPES = ("sft", "grpo")
 START = "start"  # the name under which the model before the first stage is evaluated
@@ -41,6 +43,10 @@ class CurriculumConfig:
     launch: list[str] = field(
         default_factory=list, metadata={"help": "Arguments for `accelerate launch`, such as --config_file FILE."}
     )
+
+    def __post_init__(self) -> None:
+        if not self.run:
+            raise UserError("run: name a folder")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +78,12 @@ def stages(config: CurriculumConfig) -> Iterator[Stage]:
             raise UserError(f"stage {number}: expected a mapping with a name and a recipe, got {given!r}")
         own = dict(given)
         name, recipe, evaluate = own.pop("name", None), own.pop("recipe", None), own.pop("evaluate", True)
-        if not name or name in names or "-" in name:
-            raise UserError(f"stage {number}: needs a name of its own without a hyphen, got {name!r}")
+        if not isinstance(name, str) or not re.fullmatch(r"[\w.]+", name) or name in names:
+            raise UserError(f"stage {number}: needs a name of its own of letters, digits, _ and . only, got {name!r}")
         if recipe not in RECIPES:
             raise UserError(f"stage {name}: unknown recipe {recipe!r}; one of {', '.join(RECIPES)}")
+        if not isinstance(evaluate, bool):
+            raise UserError(f"stage {name}: evaluate: expected true or false, got {evaluate!r}")
         if "output_dir" in {**config.common, **own}:
             raise UserError(f"stage {name}: output_dir is not yours to set; stages are saved below {config.run}")
         names.add(name)
@@ -90,8 +98,8 @@ def check_unchanged(config: CurriculumConfig, *others: Any) -> None:
     path = Path(config.run) / "config.yaml"
     if not path.is_file():
         return
-    before, after = yaml.safe_load(path.read_text(encoding="utf-8")), yaml.safe_load(_dump(config, *others))
-    changed = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
+    before, after = read_yaml(path), parse_yaml(_dump(config, *others), path)
+    changed = sorted(str(key) for key in {*before, *after} if before.get(key) != after.get(key))
     if changed:
         raise UserError(
             f"{path}: this run was begun with another config ({', '.join(changed)} changed); "

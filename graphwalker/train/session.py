@@ -5,18 +5,20 @@ import errno
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
-import yaml
 from transformers import set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import get_last_checkpoint
 from trl import TrlParser
 
 from graphwalker.errors import UserError
+from graphwalker.train.config_values import check_limits, check_types
+from graphwalker.yaml_file import read_yaml
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -43,16 +45,40 @@ def parse(
     parser.error = _refuse
     if "--config" in args:
         config = Path(_value(args, "--config"))
-        check_keys(config, _read_config(config), known)
+        given = read_yaml(config)
+        check_keys(config, given, known)
+        check_types(config, given, dataclasses)
+        parser.set_defaults_with_config(**given)
     check_keys("command line", (arg[2:].split("=")[0] for arg in args if arg.startswith("--")), _flags(parser))
     try:
+        check_limits(parser.parse_known_args(_without_config(args))[0])
         values = parser.parse_args_and_config(args)
-    except ValueError as error:
+    except (ValueError, TypeError, ImportError, OSError) as error:
         raise UserError(" ".join(str(error).split())) from error
     for value in values:
         if hasattr(value, "seed") and hasattr(value, "output_dir"):
             set_seed(value.seed)
     return values
+
+
+def check_config(where: str, dataclasses: Sequence[type], config: Mapping[str, Any]) -> None:
+    """Raise ``UserError`` for what `parse` would refuse in a config, as far as one process can tell.
+
+    TRL's own dataclasses are not made: they look at the machine and at how many processes there are.
+    """
+    parser = TrlParser(list(dataclasses), allow_abbrev=False)
+    parser.error = _refuse
+    check_keys(where, config, {action.dest for action in parser._actions})
+    check_types(where, config, dataclasses)
+    parser.set_defaults_with_config(**config)
+    try:
+        values = parser.parse_args([])
+        check_limits(values)
+        for part in dataclasses:
+            if not part.__module__.startswith("trl."):
+                part(**{field.name: getattr(values, field.name) for field in fields(part)})
+    except (UserError, ValueError) as error:
+        raise UserError(f"{where}: {' '.join(str(error).split())}") from error
 
 
 def share_cores() -> None:
@@ -75,6 +101,11 @@ def _split_config(arg: str) -> list[str]:
     return arg.split("=", 1) if arg.startswith("--config=") else [arg]
 
 
+def _without_config(args: list[str]) -> list[str]:
+    place = args.index("--config") if "--config" in args else len(args)
+    return args[:place] + args[place + 2 :]
+
+
 def _value(args: list[str], flag: str) -> str:
     place = args.index(flag) + 1
     return args[place] if place < len(args) else _refuse(f"argument {flag}: expected one argument")
@@ -86,22 +117,6 @@ def _flags(parser: TrlParser) -> set[str]:
 
 def _refuse(message: str) -> NoReturn:
     raise UserError(message)
-
-
-def _read_config(config: Path) -> dict[str, Any]:
-    try:
-        values = yaml.safe_load(config.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{config}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{config}: not UTF-8 ({error.reason})") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{config}:{mark.line + 1}" if mark else str(config)
-        raise UserError(f"{where}: not valid YAML: {getattr(error, 'problem', None) or error}") from error
-    if not isinstance(values, dict):
-        raise UserError(f"{config}: expected a mapping of field names to values")
-    return values
 
 
 def train_and_save(trainer: Any) -> None:

@@ -91,3 +91,16 @@ def test_turn_tokens_that_a_tokenizer_lacks_are_added(folder, toy_tokenizer, tmp
     tokenizer.save_pretrained(tmp_path / "again")
     again = AutoTokenizer.from_pretrained(tmp_path / "again")
     assert again(chat.TURN_END, add_special_tokens=False)["input_ids"] == [tokenizer.eos_token_id]
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("text", ["[]", "null", "5", '"x"', "{", "{}"])
+def test_a_file_of_another_shape(folder, tmp_path, name, text):
+    path = _without(folder, tmp_path, "nothing")
+    (tmp_path / "copy" / name).write_text(text)
+    try:
+        load_engine(path)
+    except UserError as error:
+        assert str(error).startswith(f"{path}: no ") and "\n" not in str(error)
+    else:
+        assert text == "{}"  # a tokenizer needs no settings of its own

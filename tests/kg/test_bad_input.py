@@ -173,7 +173,8 @@ def test_a_failing_source_leaves_nothing(tmp_path):
         ("namespaces: [a]\n", "namespaces: expected prefixes"),
         ("id_pattern: '('\n", "id_pattern: not a regular expression"),
         ("a: b\nname: [x\n", ":3: not YAML"),
-        ("- a\n", "expected settings"),
+        ("- a\n", "expected a mapping"),
+        ("extends: mine.yaml\n", "extends itself"),
     ],
 )
 def test_a_wrong_schema_is_named_by_key(tmp_path, text, message):
