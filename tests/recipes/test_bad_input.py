@@ -13,7 +13,7 @@ CASES = [
     ("sft", {"lerning_rate": 1}, "sft.yaml: unknown key 'lerning_rate'; did you mean 'learning_rate'?"),
     ("sft", {"max_steps": "many"}, "invalid int value: 'many'"),
     ("sft", {"trajectories": "none.jsonl"}, "none.jsonl: no such file"),
-    ("sft", {"trajectories": "wrong.jsonl"}, "wrong.jsonl:2: unknown field 'texxt' in a Question"),
+    ("sft", {"trajectories": "wrong.jsonl"}, "wrong.jsonl:2: question: unknown field 'texxt' in a Question"),
     ("sft", {"model_name_or_path": "./no-model"}, "./no-model: no such model folder"),
     ("sft", {"model_name_or_path": "no-tokenizer"}, "no-tokenizer: no tokenizer here"),
     ("sft", {"prompt": "no.jinja"}, "no.jinja"),
