@@ -103,6 +103,16 @@ def test_a_graph_without_walks_is_an_error_and_leaves_nothing(toy_store, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
+def test_what_cannot_be_written_whole_leaves_what_was_there(demo_store, tmp_path):
+    sizes = Sizes(graphsynth=4, graphroll=2, train=2, dev=1, test_entity=1, test_path=1)
+    (tmp_path / "graphsynth.jsonl").write_text("as it was")
+    (tmp_path / "stats.json").mkdir()
+    with pytest.raises(UserError, match="stats.json: Is a directory"):
+        synthesise(demo_store, tmp_path, dataset="demo", structures=("2-hop",), sizes=sizes, progress=False)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["graphsynth.jsonl", "stats.json"]
+    assert (tmp_path / "graphsynth.jsonl").read_text() == "as it was"
+
+
 def test_prepared_data_is_reused_with_the_same_settings_only(tmp_path):
     sizes = {"n_synth": 8, "n_roll": 4, "n_train": 4, "n_dev": 0, "n_test_entity": 4, "n_test_path": 3}
     settings = {**sizes, "min_population": 1_000_000, "progress": False}

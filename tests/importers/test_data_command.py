@@ -130,12 +130,24 @@ def test_bad_input_to_expert_and_split_is_one_message_and_no_file(asked, tmp_pat
     bare, lost = tmp_path / "bare.jsonl", tmp_path / "lost.jsonl"
     write_jsonl(bare, [replace(question, paths=())])
     write_jsonl(lost, [replace(question, topic_entities=(Entity("Atlantis"),))])
+    twice, taken = tmp_path / "twice.jsonl", tmp_path / "taken"
+    write_jsonl(twice, [question, question])
+    (taken.with_suffix(".counts.json")).mkdir()
+    taken.write_text("as it was")
     expert, parts = ["--out", tmp_path / "out.jsonl"], ["--out-train", tmp_path / "a", "--out-test", tmp_path / "b"]
     before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     capsys.readouterr()
     for words, message in [
         (["expert", kg, bare, *expert], "bare.jsonl: no question has a gold path"),
-        (["expert", kg, lost, *expert], "unknown topic entity 'Atlantis'"),
+        (["expert", kg, lost, *expert], f"lost.jsonl:1: question {question.id}: unknown topic entity 'Atlantis'"),
+        (["expert", kg, twice, *expert], "twice.jsonl:2: question id"),
+        (["oracle", kg, twice, "--out", tmp_path / "run"], "twice.jsonl:2: question id"),
+        (["split", twice, *parts], "twice.jsonl:2: question id"),
+        (["expert", kg, questions, "--out", taken], "taken.counts.json: Is a directory"),
+        (["split", questions, "--out-train", taken, "--out-test", tmp_path / "kg"], "Is a directory"),
+        (["oracle", kg, questions, "--out", tmp_path / "run", "--seed", "-1"], "--seed must be at least 0, got -1"),
+        (["expert", kg, questions, *expert, "--seed", "-1"], "--seed must be at least 0, got -1"),
+        (["split", questions, *parts, "--seed", "-1"], "--seed must be at least 0, got -1"),
         (["expert", tmp_path / "none", questions, *expert], "none"),
         (["expert", kg, questions, "--out", questions], "dev.jsonl: the output would be written onto the input"),
         (["expert", kg, questions, *expert, "--recovery", "2"], "--recovery must be from 0 to 1, got 2"),

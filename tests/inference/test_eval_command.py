@@ -62,10 +62,12 @@ def test_sampled(run, tmp_path):
         ((), {"questions": "none.jsonl"}, "none.jsonl: no such file"),
         ((), {"questions": "wrong.jsonl"}, "wrong.jsonl:2: unknown field 'texxt'"),
         ((), {"questions": "elsewhere.jsonl"}, "elsewhere.jsonl:1: question toy-1: unknown topic entity 'Atlantis'"),
+        ((), {"questions": "twice.jsonl"}, "twice.jsonl:2: question id 'toy-1' occurs twice"),
         ((), {"questions": "empty.jsonl"}, "empty.jsonl: no questions"),
         ((), {"model": "no-model"}, "no-model: no such model folder"),
         ((), {"model": "no-tokenizer"}, "no tokenizer here"),
         (("--samples", "4"), {}, "needs a --temperature"),
+        (("--samples", "4", "--temperature", "1e-300"), {}, "needs a --temperature"),
         (("--prompt", "no.jinja"), {}, "no.jinja"),
     ],
 )
@@ -73,6 +75,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(run, inputs, tmp_path, options
     good = (inputs / "questions.jsonl").read_text().splitlines()[0]
     (inputs / "wrong.jsonl").write_text(good + "\n" + good.replace('"text"', '"texxt"') + "\n")
     (inputs / "elsewhere.jsonl").write_text(good.replace('"France"', '"Atlantis"').replace("m.fr", "m.none") + "\n")
+    (inputs / "twice.jsonl").write_text(f"{good}\n{good}\n")
     (inputs / "empty.jsonl").touch()
     shutil.copytree(inputs / "model", inputs / "no-tokenizer", dirs_exist_ok=True)
     for file in (inputs / "no-tokenizer").glob("tokenizer*"):

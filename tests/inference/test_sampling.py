@@ -62,6 +62,14 @@ def test_extreme_draws_fall_on_tokens_that_can_be_drawn():
     assert inverse_cdf(weights, [1.0]).item() == 3  # what rounding could make of the largest draw
 
 
+@pytest.mark.parametrize("temperature", [0, 5e-324, 1e-300, 1e-45, 9e-7])
+def test_a_temperature_too_low_to_divide_by_is_greedy(temperature):
+    sampling = Sampling(temperature=temperature)
+    tokens, logprobs = draw(LOGITS[None], [sampling], [0.999])
+    assert sampling.greedy and tokens == [0]
+    assert logprobs == pytest.approx([LOGITS.log_softmax(-1)[0].item()])
+
+
 def test_top_p_of_one_token_keeps_it():
     kept = restrict(torch.tensor([[0.0, -50.0]]).log_softmax(-1), [Sampling(top_p=1e-9)])
     assert (kept[0] > 0).tolist() == [True, False]

@@ -23,7 +23,7 @@ def left_behind(folder):
 
 
 @pytest.mark.parametrize(
-    "break_it", ["missing", "file", "no meta", "broken meta", "other version", "array gone", "array cut"]
+    "break_it", ["missing", "file", "no meta", "broken meta", "deep meta", "other version", "array gone", "array cut"]
 )
 @pytest.mark.parametrize("store", ["memory", "oxigraph"])
 def test_what_is_no_whole_kg_is_refused(tmp_path, capsys, store, break_it):
@@ -37,6 +37,8 @@ def test_what_is_no_whole_kg_is_refused(tmp_path, capsys, store, break_it):
         meta.unlink()
     elif break_it == "broken meta":
         meta.write_text(meta.read_text("utf-8")[:40], "utf-8")
+    elif break_it == "deep meta":
+        meta.write_text("[" * 9999, "utf-8")
     elif break_it == "other version":
         meta.write_text(json.dumps(json.loads(meta.read_text("utf-8")) | {"layout": 1}), "utf-8")
     elif store == "oxigraph":
@@ -74,12 +76,20 @@ def test_broken_rdf_is_named_by_file_and_line(tmp_path, capsys, name, text, line
     assert left_behind(tmp_path) == [name]
 
 
+@pytest.mark.parametrize("name", ["a.nt", "a.ttl", "a.ttl.gz"])
+def test_rdf_may_begin_with_a_byte_order_mark(tmp_path, name):
+    text = b"\xef\xbb\xbf" + GOOD.encode()
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    assert list(read_rdf(tmp_path / name)) == [tuple(GOOD.split()[:3])]
+
+
 def test_other_bad_sources(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "a.csv").write_text("a,b,c\n")
     (tmp_path / "cut.nt.gz").write_bytes(gzip.compress(GOOD.encode() * 99)[:-20])
     (tmp_path / "no.nt.gz").write_bytes(GOOD.encode())
     (tmp_path / "none.nt").write_text("# nothing here\n")
+    (tmp_path / "star.ttl").write_text(GOOD + "<http://e.org/a> <http://e.org/p> <http://e.org/b> {| a <b:c> |} .\n")
     (tmp_path / "latin.nt").write_bytes(GOOD.encode() + b'<http://e.org/a> <http://e.org/p> "\xe9" .\n')
     for name, message in [
         ("missing.nt", "no such file"),
@@ -89,6 +99,7 @@ def test_other_bad_sources(tmp_path):
         ("no.nt.gz", "broken gzip"),
         ("none.nt", "no triples"),
         ("latin.nt", "latin.nt:2: "),
+        ("star.ttl", "star.ttl: triple 3 is about a triple"),
     ]:
         with pytest.raises(UserError, match=message):
             build_kg(tmp_path / name, tmp_path / "kg", progress=False)

@@ -88,7 +88,13 @@ def test_a_name_is_found_again_as_it_prints(name):
     assert normalise(name.replace("\\", "")) == "" or normalise(name) in forms(escape_name(name)) | {""}
 
 
-@pytest.mark.parametrize("piece", ["x", "- ", "a.", "1,111", "the ", "may ", "\\u003c", "\ud800", "\u0301"])
+@pytest.mark.parametrize("piece", ["x", "- ", "a.", "1,111", "the ", "may ", "\\u003c", "\ud800", "\u0301\u0323"])
 def test_a_long_name_is_read(piece):
     """Not timed, but what took quadratic time would take minutes and be noticed."""
-    normalise(piece * (300_000 // len(piece)))
+    for length in (2_000, 1_000_000):
+        forms(piece * (length // len(piece)))
+
+
+def test_a_text_longer_than_any_name_keeps_its_raw_form():
+    assert normalise("A" * 2_000) == "a" * 2_000
+    assert normalise(" " + "A" * 2_001) == "A" * 2_001
