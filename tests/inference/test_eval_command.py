@@ -45,6 +45,15 @@ def test_greedy_and_again(run, tmp_path):
     assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
     status, _, error = run("--seed", "3")
     assert status == 2 and "another evaluation (seed changed)" in error
+    for name, text, said in (
+        ("metrics.json", '{"metrics_version": 1}', "metrics.json: damaged"),
+        ("metrics.json", "{", "metrics.json: "),
+        ("config.yaml", "- a", "config.yaml: expected a mapping"),
+        ("config.yaml", "1: \x01", "config.yaml:1: not YAML"),
+    ):
+        (tmp_path / "out" / name).write_text(text)
+        status, _, error = run()
+        assert status == 2 and said in error and "Traceback" not in error
 
 
 def test_sampled(run, tmp_path):

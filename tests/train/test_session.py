@@ -125,3 +125,9 @@ def test_torn_checkpoints_go_and_whole_ones_stay(tmp_path):
     session.drop_torn_checkpoints(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-10", "checkpoint-notes"}
     session.drop_torn_checkpoints(tmp_path / "not there yet")
+
+
+def test_deepspeed_without_its_package(parse, monkeypatch):
+    monkeypatch.setattr("graphwalker.train.config_values.find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"deepspeed: the package is not installed: pip install 'graphwalker-kgqa\["):
+        parse("needed: a\ndeepspeed: zero.json\n")
