@@ -4,8 +4,9 @@ import pytest
 
 from data_pipelines.expert import experts
 from data_pipelines.graphroll import KINDS
-from data_pipelines.importers import kgs, metaqa
+from data_pipelines.importers import kgs
 from data_pipelines.importers.counts import Counts
+from data_pipelines.importers.importing import import_from
 from data_pipelines.question_split import cut
 from data_pipelines.teachers import TemplateTeacher
 from envs.kg_env import KGEnv
@@ -178,7 +179,7 @@ def test_what_is_not_right_is_dropped_and_counted(films):
 def test_metaqa_questions(data_dir, tmp_path):
     kgs.build("metaqa", data_dir / "metaqa", tmp_path / "kg", progress=False)
     store = open_kg(tmp_path / "kg")
-    questions = metaqa.read_questions(data_dir / "metaqa", Counts(), store=store, split="dev")
+    questions = list(import_from("metaqa", data_dir / "metaqa", Counts(), store=store, split="dev"))
     _, some = cut(questions, per_hop=40)
     found, counts = write(store, *some, width=1, recovery=0.3)
     assert counts.read == 120 and len(found) > 100
