@@ -124,11 +124,9 @@ def _kill_after_the_first_stage(workspace, config) -> None:
 
 
 def test_a_stage_that_fails_ends_the_run(workspace, curriculum):
-    curriculum["stages"][0]["learning_rate"] = "fast"
+    curriculum["stages"][0]["prompt"] = "no.jinja"
     done = workspace.recipe("curriculum", "--config", workspace.config("c.yaml", curriculum))
     assert done.returncode == 2
-    assert _errors(done) == [
-        "error: argument --learning_rate/--learning-rate: invalid float value: 'fast'",
-        "error: stage synth failed (exit status 1); see its output above",
-    ]
+    said, last = _errors(done)
+    assert "no.jinja" in said and last == "error: stage synth failed (exit status 1); see its output above"
     assert "Traceback" not in done.stderr
