@@ -161,7 +161,7 @@ class SparqlClient:
             self.counts["down"] += 1
             raise QueryFailed("down", f"{self.endpoint.url} has failed {self.endpoint.give_up} times in a row")
         try:
-            result = await AsyncRetrying(
+            result: Result = await AsyncRetrying(
                 stop=stop_after_attempt(self.endpoint.attempts),
                 wait=_pause,
                 retry=retry_if_exception(lambda error: isinstance(error, QueryFailed) and error.retry),

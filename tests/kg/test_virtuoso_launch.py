@@ -22,7 +22,7 @@ def ini(folder):
     return parser
 
 
-@pytest.mark.parametrize(("memory", "buffers"), [("2G", 164_558), ("32G", 2_632_944), ("1M", 2_000)])
+@pytest.mark.parametrize(("memory", "buffers"), [("2G", 164_558), ("32G", 2_632_930), ("1M", 2_000)])
 def test_two_thirds_of_the_memory_are_buffers(tmp_path, memory, buffers):
     assert run("ini", tmp_path, "--memory", memory, "--data", tmp_path / "dump").returncode == 0
     settings = ini(tmp_path)
