@@ -168,7 +168,7 @@ class SparqlClient:
                 reraise=True,
             )(self._attempt, query)
         except QueryFailed as failure:
-            if failure.kind != "query":
+            if not failure.alive:
                 self._breaker.failed()
             raise
         self._breaker.succeeded()
