@@ -232,14 +232,14 @@ class Queries:
     def relations_of(self, predicate: str, most: int) -> str:
         """Rows (k, q): whether a predicate is a step by itself (k = 0), and its second halves (k = 1)."""
         shown = f"{self.is_shown('?s')} {self.is_shown('?x')}"
+        other = "FILTER(isLiteral(?x) || STR(?s) != STR(?x))"  # Virtuoso's sameTerm of two variables is always false
         blocks = [
             f"{{ SELECT ?s ?x {{ {{ SELECT ?s ?x {{ ?s {predicate} ?x }} LIMIT {most} }} {shown} }} LIMIT 1 }} "
             "BIND(0 AS ?k)"
         ]
         if self._can_mediate is not None:
             blocks.append(
-                f"{self._mediators('?s ?c', f'?s {predicate} ?c', most)} ?c ?q ?x . "
-                f"FILTER(!sameTerm(?s, ?x)) {shown} BIND(1 AS ?k)"
+                f"{self._mediators('?s ?c', f'?s {predicate} ?c', most)} ?c ?q ?x . {other} {shown} BIND(1 AS ?k)"
             )
         return f"SELECT DISTINCT ?k ?q {{ {any_of(blocks)} }}"
 
