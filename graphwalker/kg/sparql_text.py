@@ -114,7 +114,7 @@ class Queries:
 
     def _way(self, inverse: bool, edges: int, entity: str, first: str, second: str) -> str:
         """The ends ?x of the walks out of (into) an entity by one or two edges; `""` where there can be none."""
-        other = f"FILTER(!sameTerm(?x, {entity}))"
+        other = _not_same("?x", entity)
         if edges == 1:
             return f"?x {first} {entity} . {other}" if inverse else f"{entity} {first} ?x ."
         if self._can_mediate is None:
@@ -134,18 +134,15 @@ class Queries:
         for k, (inverse, edges) in enumerate(WAYS):
             near = f"?x ?p {entity}" if inverse else f"{entity} ?p ?x"
             if edges == 1:
-                other = f" FILTER(!sameTerm(?x, {entity}))" if inverse else ""
-                block = f"{{ SELECT ?p ?x {{ {near}{other} }} LIMIT {most} }} {self.is_shown('?x')}"
+                other = _not_same("?x", entity) if inverse else ""
+                block = f"{{ SELECT ?p ?x {{ {near} . {other} }} LIMIT {most} }} {self.is_shown('?x')}"
             elif self._can_mediate is None:
                 continue
             else:
                 edge, far = ("?c ?q", "?x ?p ?c") if inverse else ("?p ?c", "?c ?q ?x")
                 near = f"{edge} {entity}" if inverse else f"{entity} {edge}"
                 bound = "?q ?c" if inverse else "?p ?c"
-                block = (
-                    f"{self._mediators(bound, near, most)} {far} . "
-                    f"FILTER(!sameTerm(?x, {entity})) {self.is_shown('?x')}"
-                )
+                block = f"{self._mediators(bound, near, most)} {far} . {_not_same('?x', entity)} {self.is_shown('?x')}"
             blocks.append(f"{block} BIND({k} AS ?k)")
         for k, pattern in ((OUT_EDGES, f"{entity} ?a ?b"), (IN_EDGES, f"?a ?b {entity}")):
             blocks.append(f"{{ SELECT (COUNT(*) AS ?n) {{ {pattern} }} }} BIND({k} AS ?k)")
@@ -174,7 +171,7 @@ class Queries:
             )
             blocks.append(
                 f"{self._mediators('?c', near, most)} {far} . "
-                f"FILTER(!sameTerm(?x, {entity})) {self.is_shown('?x')} "
+                f"{_not_same('?x', entity)} {self.is_shown('?x')} "
                 f"BIND({predicate} AS {'?q' if inverse else '?p'}) BIND({2 * inverse + 1} AS ?k)"
             )
         return f"SELECT DISTINCT ?k ?p ?q {{ {any_of(blocks)} }}"
@@ -232,7 +229,6 @@ class Queries:
     def relations_of(self, predicate: str, most: int) -> str:
         """Rows (k, q): whether a predicate is a step by itself (k = 0), and its second halves (k = 1)."""
         shown = f"{self.is_shown('?s')} {self.is_shown('?x')}"
-        other = "FILTER(isLiteral(?x) || STR(?s) != STR(?x))"  # Virtuoso's sameTerm of two variables is always false
         blocks = [
             f"{{ SELECT ?s ?x {{ {{ SELECT ?s ?x {{ ?s {predicate} ?x }} LIMIT {most} }} {shown} }} LIMIT 1 }} "
             "BIND(0 AS ?k)"
@@ -251,6 +247,14 @@ class Queries:
     def all_names(self) -> str:
         """Rows (n): the texts that name anything."""
         return f"SELECT DISTINCT ?n {{ {any_of(self._name_patterns('?e', '?n'))} }}"
+
+
+def _not_same(variable: str, entity: str) -> str:
+    """The filter that a variable is not an entity; blank nodes, which have no STR, do not pass it on most servers.
+
+    Beside a subquery Virtuoso 7.2.5 finds no two terms `sameTerm`, and `!=` between two variables has crashed it.
+    """
+    return f"FILTER(isLiteral({variable}) || STR({variable}) != STR({entity}))"
 
 
 def _tagged(text: str, lang: str) -> ox.Literal:
