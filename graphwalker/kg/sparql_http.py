@@ -170,7 +170,7 @@ class SparqlClient:
             )(self._attempt, query, seconds)
         except QueryFailed as failure:
             # a query past a shorter limit of its own says nothing about the server
-            if failure.kind != "query" and not (failure.kind == "timeout" and seconds < self.endpoint.timeout):
+            if not failure.alive and not (failure.kind == "timeout" and seconds < self.endpoint.timeout):
                 self._breaker.failed()
             raise
         self._breaker.succeeded()

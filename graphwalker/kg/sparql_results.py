@@ -20,11 +20,14 @@ _SHOWN = 200  # characters of a server's message
 
 
 class QueryFailed(KGUnavailable):
-    """A query without an answer; `kind` says why, `retry` whether it may be sent again."""
+    """A query without an answer; `kind` says why, `retry` whether it may be sent again.
 
-    def __init__(self, kind: Kind, message: str, *, retry: bool = False, after: float = 0.0):
+    `alive` says that the server itself reported it and is up: only this query was too much, or wrong.
+    """
+
+    def __init__(self, kind: Kind, message: str, *, retry: bool = False, after: float = 0.0, alive: bool = False):
         super().__init__(message, "kg_timeout" if kind == "timeout" else "kg_error")
-        self.kind, self.retry = kind, retry
+        self.kind, self.retry, self.alive = kind, retry, alive
         self.after = after  # seconds that the server asks to be left alone
 
 
@@ -41,7 +44,7 @@ def interpret(status: int, headers: Mapping[str, str], body: bytes) -> Result:
     state = headers.get("x-sql-state", "")
     message = headers.get("x-sql-message", "") or body[:_SHOWN].decode("utf-8", "replace").strip()
     if state in _TIMED_OUT or (status >= 500 and any(code in message for code in _TIMED_OUT)):
-        raise QueryFailed("timeout", f"the server stopped the query at its time limit ({_line(message)})")
+        raise QueryFailed("timeout", f"the server stopped the query at its time limit ({_line(message)})", alive=True)
     if state:
         raise QueryFailed("server", f"the server answered with SQL state {state}: {_line(message)}", retry=True)
     if status in (408, 504):
@@ -52,7 +55,7 @@ def interpret(status: int, headers: Mapping[str, str], body: bytes) -> Result:
         )
     if status != 200:
         kind: Kind = "query" if status == 400 else "server"
-        raise QueryFailed(kind, f"the server answered {status}: {_line(message)}")
+        raise QueryFailed(kind, f"the server answered {status}: {_line(message)}", alive=kind == "query")
     try:
         return _read(parse_json(body), "x-sparql-maxrows" in headers)
     except (ValueError, KeyError, TypeError, AttributeError) as error:

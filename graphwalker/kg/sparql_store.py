@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from graphwalker.kg.guard import QueryLimits, Rows
 from graphwalker.kg.schema import Schema
-from graphwalker.kg.sparql_text import IN_EDGES, OUT_EDGES, OWN_NAME, WAYS, Queries, from_iri, to_term
+from graphwalker.kg.sparql_text import MORE, OWN_NAME, WAYS, Queries, from_iri, to_term
 from graphwalker.kg.spellings import Spellings, guesses
 from graphwalker.kg.steps import reversed_parts
 from graphwalker.kg.store import Expansion, Step
@@ -177,11 +177,11 @@ class SparqlStore(ABC):
         """The visible steps, with those that state a declared reverse."""
         if node[:1] == '"' or not (term := self.queries.term(node)):
             return set()
-        edges, own, rows = 0, [], []
+        hub, own, rows = False, [], []
         for row in self.rows(self.queries.around(term, HUB)):
             k = int(literal_value(row["k"]))
-            if k in (OUT_EDGES, IN_EDGES):
-                edges = max(edges, int(literal_value(row["n"])))
+            if k == MORE:
+                hub = True
             elif k == OWN_NAME:
                 own.append({"x": node, f"n{self.schema.name_predicates.index(row['p'])}": row["n"]})
             else:
@@ -190,7 +190,7 @@ class SparqlStore(ABC):
             self._remember(self._best_names(own))
         elif self.schema.can_mediate(node):
             return set()
-        if edges > HUB:
+        if hub:
             rows = self._steps_of_hub(term)
         found = set()
         for k, row in rows:

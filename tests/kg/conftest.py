@@ -28,7 +28,7 @@ class Server:
         self.process: subprocess.Popen | None = process
         self.home = log.parent / "db"  # of Virtuoso
 
-    def start(self, seconds: float = 120) -> None:
+    def start(self, seconds: float = 600) -> None:
         with open(self.log, "a") as log:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
         end = time.monotonic() + seconds
@@ -40,6 +40,7 @@ class Server:
             except httpx.HTTPError:
                 pass
             time.sleep(0.1)
+        self.kill()
         raise AssertionError(f"{self.url} does not answer: {self.log.read_text()[-2000:]}")
 
     def kill(self) -> None:

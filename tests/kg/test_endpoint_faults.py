@@ -25,7 +25,7 @@ from graphwalker.protocol.prompts import Prompt
 from graphwalker.protocol.render import NO_RELATIONS, NO_TRIPLES
 from graphwalker.tools.toolbox import Toolbox
 
-TIMEOUT = 1.0
+TIMEOUT = 0.5
 PATIENT = 60.0  # on a machine that is busy with other things
 FAULTS = {
     "hang": "timeout",

@@ -167,7 +167,7 @@ def test_a_foreign_schema(connected, tmp_path, kind):
         """@prefix s: <http://shop.example/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
         @prefix skos: <http://www.w3.org/2004/02/skos/core#> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
         s:Ada_Lovelace s:bought [ s:item s:lamp ; s:on "1843-10-05"^^xsd:date ; s:price 9.5 ] ; a s:Customer .
-        s:Bo rdfs:label "Bo"@en ; skos:prefLabel "Bob"@en ; s:bought [ s:item s:lamp ; s:paid true ] .
+        s:Bo rdfs:label "Bo"@en ; skos:prefLabel "Bob"@en ; s:bought [ s:item s:lamp ; s:buyer s:Bo ; s:paid true ] .
         s:Bo s:born "1990"^^xsd:gYear .
         s:lamp skos:prefLabel "Lamp"@en, "Lampe"@de ; s:madeBy <http://other.example/Acme_Works> ; s:weight 2.5 .
         """,
