@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from graphwalker.errors import KGUnavailable, UserError
+from graphwalker.files import end_on_sigterm
 
 
 class Command(NamedTuple):
@@ -74,7 +75,9 @@ def make_parser(chosen: str | None = None) -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status: 0 done, 1 failed, 2 the user's input is at fault, 130 interrupted."""
-    argv = sys.argv[1:] if argv is None else argv
+    if argv is None:  # the program itself, not a caller within one
+        argv = sys.argv[1:]
+        end_on_sigterm()
     chosen = next((word for word in argv if not word.startswith("-")), None)
     try:
         args = make_parser(chosen).parse_args(argv)

@@ -6,6 +6,8 @@ import json
 import os
 import re
 import shutil
+import signal
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,6 +17,11 @@ from typing import IO, Any, cast
 from graphwalker.errors import FileFormatError, UserError
 
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def end_on_sigterm() -> None:
+    """Let a program that is told to end (by `kill`, a queue, a container) take its temporary files with it."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
 @contextmanager

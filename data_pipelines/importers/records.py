@@ -11,12 +11,14 @@ from typing import Any, Generic, TypeVar
 
 import ijson
 import msgspec
+import numpy as np
 
 from data_pipelines.importers.lines import read_lines
 from graphwalker.errors import FileFormatError, UserError
 from graphwalker.files import parse_json
 
 PIECE = 1 << 16  # bytes of a line that are parsed at once: some files are one line
+DEEPEST = 1000  # lists and objects inside each other in a record; ijson's memory grows with the square
 T = TypeVar("T")
 
 
@@ -117,7 +119,7 @@ def _stream(path: Path, parser: Callable[..., Any], prefix: str) -> Iterator[tup
     """
     found = ijson.sendable_list()
     feed = parser(found, prefix, use_float=True)
-    line, begin, seen = 1, 0, 0
+    line, begin, seen, depth = 1, 0, 0, 0
     opening = b"" if prefix == "item" else f'"{prefix.removesuffix(".item")}"'.encode()
     with open(path, "rb") as handle:
         if handle.read(3) != b"\xef\xbb\xbf":
@@ -129,6 +131,9 @@ def _stream(path: Path, parser: Callable[..., Any], prefix: str) -> Iterator[tup
                     begin = line
                 if not seen and opening and opening in bare:
                     begin = 0 if bare.endswith((b"[", b"{")) else line
+                depth, deepest = _depths(piece, depth)
+                if deepest > DEEPEST:
+                    raise FileFormatError(path, line, "not JSON: nested too deeply")
                 feed.send(piece)
                 for value in found:
                     yield begin or line, value
@@ -136,8 +141,16 @@ def _stream(path: Path, parser: Callable[..., Any], prefix: str) -> Iterator[tup
                 if found:
                     begin = 0 if bare.endswith((b"}", b"},", b"]")) else line
                     found.clear()
+                    depth = 0
                 line += piece.endswith(b"\n")
             feed.close()
         except (ijson.JSONError, UnicodeDecodeError) as error:
             problem = str(error).removeprefix("b'").replace("\\n", "\n").splitlines()[0]
             raise FileFormatError(path, line, f"not JSON: {problem}") from error
+
+
+def _depths(piece: bytes, depth: int) -> tuple[int, int]:
+    """How deep a piece of JSON ends and how deep it goes; brackets in strings count too, which few records notice."""
+    codes = np.frombuffer(piece, np.uint8) | 32  # [ and { are one code then, and so are ] and }
+    levels = depth + np.cumsum((codes == ord("{")).astype(np.int32) - (codes == ord("}")))
+    return int(levels[-1]), int(levels.max())

@@ -17,7 +17,7 @@ prints like one before it.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +64,27 @@ def write_layout(table: Dictionary, folder: Path, work: Workspace) -> dict[str, 
         "mediators": count - terms.first_mediator,
         "relations": len(set(relations)),
     }
+
+
+def check_lengths(arrays: Mapping[str, np.ndarray]) -> None:
+    """Whether the arrays fit each other. Raises `ValueError` naming one that does not: a copy that was cut short."""
+    terms, entities, names = (len(arrays[key]) for key in ("kind", "hash", "folded_hash"))
+    wanted = {
+        "hash_term": entities,
+        "folded_term": names,
+        "offsets": terms + 1,
+        "out_ptr": terms + 1,
+        "in_ptr": terms + 1,
+    }
+    for ends, others in {
+        "offsets": ["blob"],
+        "out_ptr": ["out_rel", "out_far"],
+        "in_ptr": ["in_rel", "in_far"],
+    }.items():
+        wanted |= dict.fromkeys(others, int(arrays[ends][-1]) if len(arrays[ends]) else 0)
+    for key, length in wanted.items():
+        if arrays[key].shape != (length,):
+            raise ValueError(f"{key}.npy holds {arrays[key].shape} numbers, not {length}")
 
 
 def _renumber(

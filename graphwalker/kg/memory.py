@@ -11,7 +11,7 @@ import numpy as np
 
 from graphwalker.errors import UserError
 from graphwalker.files import parse_json
-from graphwalker.kg.layout import KINDS, UNSEEN
+from graphwalker.kg.layout import KINDS, UNSEEN, check_lengths
 from graphwalker.kg.mapped import CACHED, MappedTerms, place
 from graphwalker.kg.meta import read_meta
 from graphwalker.kg.numbering import crc, fold
@@ -41,13 +41,14 @@ class MemoryStore:
         self.schema = Schema.from_json(meta["profile"], str(self.path))
         try:
             self._array = {key: np.load(self.path / f"{key}.npy", mmap_mode="r") for key in _TERMS + _LISTS}
+            check_lengths(self._array)
             kinds = parse_json((self.path / KINDS).read_bytes())
-        except (OSError, ValueError) as error:
+            self._first_mediator: int = kinds["first_mediator"]
+            self._relations = Relations(kinds, self.schema)
+        except (OSError, EOFError, ValueError, TypeError, LookupError) as error:
             raise UserError(f"{self.path} is damaged ({error}): build it again") from error
         # Scalars come out of a memoryview several times faster than out of an array.
         self._at = {key: memoryview(value) for key, value in self._array.items()}
-        self._first_mediator: int = kinds["first_mediator"]
-        self._relations = Relations(kinds, self.schema)
         self.residency = Residency(self._array.values(), len(self))
         terms = MappedTerms(self._at, self.schema, self._first_mediator, self.residency.look)
         self._find, self._text, self._name = terms.find, terms.text, terms.name

@@ -99,7 +99,8 @@ def forms(name: str) -> frozenset[str]:
 def _normalise(name: str) -> str:
     if len(name) > _LONGEST:
         return name.strip()
-    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    text = _unraised(name)
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     text = " ".join(text.translate(_VISIBLE).split())
     if text.replace(" ", "").isalpha():  # most names: no date, number or separator
         return _words(text, text)
@@ -107,6 +108,18 @@ def _normalise(name: str) -> str:
 
 
 _cached = lru_cache(maxsize=1 << 16)(_normalise)
+
+
+def _unraised(name: str) -> str:
+    """A mark between a digit and a raised, lowered or circled one: NFKC would make one number of both (10² and 102)."""
+    if name.isascii():
+        return name
+    pairs = zip(" " + name, name, strict=False)
+    return "".join(f"^{char}" if last.isdigit() and _is_raised(char) else char for last, char in pairs)
+
+
+def _is_raised(char: str) -> bool:
+    return char.isdigit() and not char.isdecimal()
 
 
 def _words(text: str, plain: str) -> str:

@@ -17,6 +17,7 @@ from transformers.trainer_utils import get_last_checkpoint
 from trl import TrlParser
 
 from graphwalker.errors import UserError
+from graphwalker.files import end_on_sigterm
 from graphwalker.train.config_values import check_limits, check_types
 from graphwalker.yaml_file import read_yaml
 
@@ -169,6 +170,7 @@ def _save_model(trainer: Any, out: Path) -> None:
 
 def run(main: Callable[[], None]) -> None:
     """Call a recipe's ``main``; bad input or a full disk ends the program with one line and exit status 2 or 1."""
+    end_on_sigterm()
     try:
         main()
     except UserError as error:

@@ -73,6 +73,11 @@ def test_a_long_line_comes_in_pieces_and_the_first_record_comes_at_once(tmp_path
         ('{"name": "\\ud800"}', "data.json:1: not JSON: .*surrogates"),
         ('{"name": "a"}\n{"ids": ' + "[" * 9999, "data.json:2: not JSON: nested too deeply"),
         ('{"ids": [' + "9" * 5000 + "]}", "data.json:1: not JSON: .*digits"),
+        ('[{"name": "a"},\n{"ids": ' + "[" * 9999, "data.json:2: not JSON: nested too deeply"),
+        (
+            '[{"name": "' + "[" * 900 + '"},\n{"name": "' + "[" * 900 + '"}, 5]',
+            "data.json:2: record 3: Expected `object`",
+        ),
         ("[]", "data.json:1: no records: expected a list of records, or one a line"),
         ("", "no records"),
     ],

@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 
+import numpy as np
 import pytest
 
 from graphwalker.cli import main
@@ -23,7 +24,20 @@ def left_behind(folder):
 
 
 @pytest.mark.parametrize(
-    "break_it", ["missing", "file", "no meta", "broken meta", "deep meta", "other version", "array gone", "array cut"]
+    "break_it",
+    [
+        "missing",
+        "file",
+        "no meta",
+        "broken meta",
+        "deep meta",
+        "other version",
+        "array gone",
+        "array cut",
+        "array empty",
+        "array short",
+        "no kinds",
+    ],
 )
 @pytest.mark.parametrize("store", ["memory", "oxigraph"])
 def test_what_is_no_whole_kg_is_refused(tmp_path, capsys, store, break_it):
@@ -45,8 +59,14 @@ def test_what_is_no_whole_kg_is_refused(tmp_path, capsys, store, break_it):
         (kg / "kinds.json").unlink()
     elif break_it == "array gone":
         (kg / "out_far.npy").unlink()
-    else:
+    elif break_it == "array cut":
         os.truncate(kg / "in_far.npy", 100)
+    elif break_it == "array empty":
+        os.truncate(kg / "hash.npy", 0)
+    elif break_it == "array short":
+        np.save(kg / "out_far.npy", np.load(kg / "out_far.npy")[:-1])
+    else:
+        (kg / "kinds.json").write_text("{}", "utf-8")
     with pytest.raises(UserError, match=str(kg)):
         open_kg(kg)
     assert not is_built(kg, {})

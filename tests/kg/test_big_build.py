@@ -128,8 +128,11 @@ def test_a_source_that_fails_is_not_called_a_full_disk(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
-@pytest.mark.parametrize("phase", ["reading", "sorting terms", "writing out"])
-def test_an_interrupt_leaves_nothing(tmp_path, phase):
+@pytest.mark.parametrize(
+    ("phase", "by", "status"),
+    [("reading", signal.SIGINT, 130), ("sorting terms", signal.SIGTERM, 143), ("writing out", signal.SIGINT, 130)],
+)
+def test_an_interrupt_leaves_nothing(tmp_path, phase, by, status):
     source = tmp_path / "a.nt"
     source.write_text(lines(400_000), "utf-8")
     command = [sys.executable, "-m", "graphwalker.cli", "kg", "build", str(source), str(tmp_path / "kg")]
@@ -138,8 +141,8 @@ def test_an_interrupt_leaves_nothing(tmp_path, phase):
     while phase.encode() not in seen:
         seen += process.stderr.read(64)
         assert process.poll() is None or phase.encode() in seen, seen
-    process.send_signal(signal.SIGINT)
+    process.send_signal(by)
     process.stderr.read()
-    assert process.wait(30) == 130
+    assert process.wait(30) == status
     time.sleep(0.1)
     assert [item.name for item in tmp_path.iterdir()] == ["a.nt"]
