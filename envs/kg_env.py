@@ -50,6 +50,7 @@ class KGEnv:
         self._turns: list[Turn] = []
         self._answer: tuple[str, ...] | None = None
         self._ending: Ending | None = None
+        self._outage = ""
 
     @property
     def over(self) -> bool:
@@ -67,7 +68,7 @@ class KGEnv:
         if not isinstance(question, Question):
             raise ValueError('reset needs options={"question": Question(...)}')
         self._question, self._session = question, self.toolbox.session(question)
-        self._turns, self._answer, self._ending = [], None, None
+        self._turns, self._answer, self._ending, self._outage = [], None, None, ""
         return self.prompt.text(question), {"question_id": question.id, "turns": 0}
 
     def step(self, text: str, truncated_turn: bool = False) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -82,18 +83,22 @@ class KGEnv:
             return self._answered(text, parsed)
         last = len(self._turns) + 1 == self.max_turns
         observation = self._observe(parsed, last, truncated_turn)
-        outage = observation.status in ("kg_timeout", "kg_error")
-        if outage or last or self._lost(observation.status):
-            self._ending = "outage" if outage else "budget"
+        self._outage = observation.outage
+        if self._outage or last or self._lost(observation.status):
+            self._ending = "outage" if self._outage else "budget"
         body = "" if self.over else self._body(observation, parsed)
         self._record(text, parsed, body, observation.status)
         return body, 0.0, False, self.over, self._info(observation.status, observation.text if self.over else "")
 
     def trajectory(self) -> Trajectory:
-        """The episode so far; one that is still running has the ending ``"budget"``."""
+        """The episode so far; one that is still running has the ending ``"budget"``.
+
+        ``extra["outage"]`` is the kind of the outage that ended it.
+        """
         if self._question is None:
             raise RuntimeError("no episode has begun: call reset first")
-        return Trajectory(self._question, tuple(self._turns), self._answer, self._ending or "budget")
+        extra = {"outage": self._outage} if self._outage else {}
+        return Trajectory(self._question, tuple(self._turns), self._answer, self._ending or "budget", extra=extra)
 
     def _answered(self, text: str, parsed: ParsedTurn) -> tuple[str, float, bool, bool, dict[str, Any]]:
         assert self._question is not None

@@ -35,12 +35,13 @@ class FileFormatError(UserError):
 class KGUnavailable(Exception):
     """The KG could not answer (outage or time-out), which is never the same as an empty answer.
 
-    ``status`` is ``"kg_timeout"`` or ``"kg_error"``.
+    ``status`` is ``"kg_timeout"`` or ``"kg_error"``; ``kind`` says more where more is known, for counting: a server may
+    have refused, reset, cut its answer or been down already (``graphwalker.kg.sparql_results.Kind``).
     """
 
-    def __init__(self, message: str, status: str = "kg_error"):
+    def __init__(self, message: str, status: str = "kg_error", kind: str = ""):
         super().__init__(message)
-        self.status = status
+        self.status, self.kind = status, kind or status.removeprefix("kg_")
 
 
 class QueryRefused(ValueError):

@@ -80,7 +80,7 @@ def _names(store: KGStore, nodes: Sequence[str]) -> Finding:
     named = [(node, name) for node, name in zip(entities, store.names(entities), strict=True) if name]
     if not named:
         text = f"none of {len(nodes)} sampled nodes has a name"
-        return Finding("error", text, "name the predicates of names in the schema profile (docs/bring-your-own-kg.md)")
+        return Finding("error", text, "name the predicates of names in the schema profile (docs/own-kg.md)")
     lost = [(node, name) for node, name in named[:_CHECKED] if node not in store.named(name)]
     if lost:
         text = f"the name {lost[0][1]!r} does not find its entity {lost[0][0]}"

@@ -26,8 +26,8 @@ class QueryFailed(KGUnavailable):
     """
 
     def __init__(self, kind: Kind, message: str, *, retry: bool = False, after: float = 0.0, alive: bool = False):
-        super().__init__(message, "kg_timeout" if kind == "timeout" else "kg_error")
-        self.kind, self.retry, self.alive = kind, retry, alive
+        super().__init__(message, "kg_timeout" if kind == "timeout" else "kg_error", kind)
+        self.retry, self.alive = retry, alive
         self.after = after  # seconds that the server asks to be left alone
 
 

@@ -11,7 +11,7 @@ from graphwalker.metrics.bootstrap import RESAMPLES, Interval, mean_interval, ra
 from graphwalker.metrics.trajectory import ERROR_STATUSES, METRICS, EpisodeScore, score_trajectory
 from graphwalker.types import ENDINGS, SCHEMA, Trajectory
 
-METRICS_VERSION = 1
+METRICS_VERSION = 2
 PASS_AT_K = ("em", "em_set")  # the rewards whose Pass@k is reported
 
 
@@ -21,7 +21,8 @@ def score_run(trajectories: Iterable[Trajectory], seed: int = 0, resamples: int 
     ``overall`` and each entry of ``by_structure`` and ``by_hops`` hold ``questions``, ``episodes``, ``metrics`` (name
     to ``value``, ``low``, ``high`` and ``episodes``, over how many it is a mean), ``pass_at_k`` and ``errors`` (status
     to the number of ``turns``, and the share of episodes with it). A value that no episode defines is ``None``.
-    Episodes that a KG outage ended, and questions without gold answers, take no part and are counted in ``left_out``.
+    Episodes that a KG outage ended, and questions without gold answers, take no part and are counted in ``left_out``,
+    the outages by kind in ``outages``.
     """
     scores = [score_trajectory(trajectory) for trajectory in trajectories]
     kept = [score for score in scores if not score.left_out]
@@ -32,6 +33,7 @@ def score_run(trajectories: Iterable[Trajectory], seed: int = 0, resamples: int 
         "seed": seed,
         "resamples": resamples,
         "left_out": {why: sum(score.left_out == why for score in scores) for why in ("outage", "no_gold")},
+        "outages": dict(sorted(Counter(score.outage for score in scores if score.outage).items())),
         "endings": {ending: endings[ending] for ending in ENDINGS},
         "overall": _group(kept, seed, "overall", resamples),
         "by_structure": _groups(kept, lambda score: score.structure or "unknown", seed, "structure", resamples),

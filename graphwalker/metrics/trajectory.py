@@ -39,7 +39,7 @@ class EpisodeScore:
 
     ``values`` maps a metric to its value; NaN where it is not defined (recovery without a failed query). ``statuses``
     counts the turns of each status. ``left_out`` says why an episode takes no part in any mean (``"outage"`` of the
-    KG, ``"no_gold"``), "" when it does.
+    KG, ``"no_gold"``), "" when it does; ``outage`` of what kind the outage was.
     """
 
     question_id: str
@@ -50,6 +50,7 @@ class EpisodeScore:
     left_out: str
     values: dict[str, float] = field(default_factory=dict)
     statuses: dict[str, int] = field(default_factory=dict)
+    outage: str = ""
 
 
 def score_trajectory(trajectory: Trajectory) -> EpisodeScore:
@@ -83,7 +84,14 @@ def score_trajectory(trajectory: Trajectory) -> EpisodeScore:
         "outage" if trajectory.ending == "outage" else "" if question.answers else "no_gold",
         values,
         dict(Counter(turn.status for turn in turns)),
+        _outage_kind(trajectory) if trajectory.ending == "outage" else "",
     )
+
+
+def _outage_kind(trajectory: Trajectory) -> str:
+    """What the environment noted; an episode from elsewhere has its last status only."""
+    noted = trajectory.extra.get("outage")
+    return noted if noted and isinstance(noted, str) else trajectory.turns[-1].status if trajectory.turns else "error"
 
 
 def seen_in(observation: str, names: Iterable[str], relations: Collection[str] = ()) -> bool:

@@ -6,6 +6,7 @@ own style and script, by their hashes, so that a name with markup stays text eve
 
 import base64
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -69,6 +70,7 @@ def render_report(run: Path) -> str:
             episodes=shown,
             episodes_in_all=sum(row.metrics["overall"]["episodes"] + _left_out(row) for row in rows),
             left_out={name: sum(row.metrics["left_out"][name] for row in rows) for name in ("outage", "no_gold")},
+            outages=sorted(sum((Counter(row.metrics["outages"]) for row in rows), Counter()).items()),
             verdicts=VERDICTS,
             most_characters=MOST_CHARACTERS,
             config=_config(run),

@@ -68,6 +68,7 @@ def whole_metrics(evaluation: Evaluation) -> dict[str, Any]:
         if isinstance(table, dict)
     ]
     whole = _is_like(metrics, like) and all(_is_like(group, like["overall"]) for group in groups)
+    whole = whole and all(_is_like(count, 0) for count in _parts(metrics["outages"]))
     interval = like["overall"]["metrics"]["em"]
     ends = {end: interval[end] for end in ("value", "low", "high")}
     if not whole or not all(k.isdecimal() and _is_like(v, ends) for table in passes for k, v in table.items()):

@@ -1,7 +1,7 @@
 """What a tool says, and the errors it can say."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphwalker.errors import KGUnavailable
 from graphwalker.protocol.escape import escape_name
@@ -12,11 +12,15 @@ _ECHO = 60  # characters of a model's own words that an error repeats
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a tool says: the body of ``<information>``, what it means, and the relations shown (after get_relations)."""
+    """What a tool says: the body of ``<information>``, what it means, and the relations shown (after get_relations).
+
+    ``outage`` is the kind of an outage (``KGUnavailable.kind``), "" where there was none.
+    """
 
     text: str
     status: Status = "ok"
     relations: tuple[str, ...] = ()
+    outage: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,8 @@ def unknown_entity(name: str) -> Observation:
 
 def outage(problem: KGUnavailable) -> Observation:
     status: Status = "kg_timeout" if problem.status == "kg_timeout" else "kg_error"
-    return error("the knowledge graph gave no answer; this does not mean that there is none. Try again.", status)
+    said = error("the knowledge graph gave no answer; this does not mean that there is none. Try again.", status)
+    return replace(said, outage=problem.kind)
 
 
 def echo(text: str) -> str:

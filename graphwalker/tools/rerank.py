@@ -137,7 +137,9 @@ class LLMReranker:
             except (httpx.HTTPError, ValueError) as error:
                 problem = str(error) or type(error).__name__
             status = "kg_error"
-        raise KGUnavailable(f"the reranker at {self.url} does not answer: {' '.join(problem.split())}", status)
+        raise KGUnavailable(
+            f"the reranker at {self.url} does not answer: {' '.join(problem.split())}", status, "reranker"
+        )
 
     def _connect(self) -> httpx.Client:
         key = os.environ.get("OPENAI_API_KEY")

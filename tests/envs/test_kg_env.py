@@ -165,7 +165,7 @@ def test_an_outage_ends_the_episode_and_is_told_apart(toy_store, make_env, quest
     (step,) = play(env, question, [RELATIONS])
     assert step[:4] == ("", 0.0, False, True)
     assert step[4]["outage"] is True and step[4]["status"] == "kg_timeout"
-    assert env.trajectory().ending == "outage"
+    assert env.trajectory().ending == "outage" and env.trajectory().extra == {"outage": "timeout"}
 
 
 def test_misuse_raises(make_env, question):

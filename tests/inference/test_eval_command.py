@@ -46,7 +46,7 @@ def test_greedy_and_again(run, tmp_path):
     status, _, error = run("--seed", "3")
     assert status == 2 and "another evaluation (seed changed)" in error
     for name, text, said in (
-        ("metrics.json", '{"metrics_version": 1}', "metrics.json: damaged"),
+        ("metrics.json", '{"metrics_version": 2}', "metrics.json: damaged"),
         ("metrics.json", "{", "metrics.json: "),
         ("config.yaml", "- a", "config.yaml: expected a mapping"),
         ("config.yaml", "1: \x01", "config.yaml:1: not YAML"),

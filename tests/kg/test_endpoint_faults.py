@@ -17,12 +17,15 @@ import pytest
 
 from envs.kg_env import KGEnv
 from graphwalker.errors import KGUnavailable
+from graphwalker.files import write_json, write_jsonl
 from graphwalker.inference.chat_tokens import ChatTokens
 from graphwalker.inference.engine import Sampling
 from graphwalker.inference.rollout import Start, run_episodes
 from graphwalker.kg.open import open_kg
+from graphwalker.metrics.aggregate import score_run
 from graphwalker.protocol.prompts import Prompt
 from graphwalker.protocol.render import NO_RELATIONS, NO_TRIPLES
+from graphwalker.report.page import render_report
 from graphwalker.tools.toolbox import Toolbox
 
 TIMEOUT = 0.5
@@ -168,6 +171,7 @@ def test_a_fault_is_an_outage_and_never_an_empty_answer(proxied, fault):
     status = "kg_timeout" if kind == "timeout" else "kg_error"
     observation = toolbox.get_relations("France", "")
     assert observation.status == caught.value.status == status
+    assert observation.outage == kind
     assert "no answer" in observation.text and NO_RELATIONS not in observation.text
     proxy.fault, store.client.endpoint = lambda: "", store.endpoint
     assert toolbox.get_relations("France", "").status == "ok"  # and it is not remembered
@@ -237,14 +241,21 @@ def uncached(store):
     return store
 
 
-def test_episodes_under_all_faults_at_once(proxied, toy_tasks):
+def test_episodes_under_all_faults_at_once_and_the_report_counts_each_kind(proxied, toy_tasks, tmp_path):
     proxy, connect = proxied
     store = uncached(connect(attempts=2, connections=16))
     draw = random.Random(0)
     faults = [fault for fault in FAULTS if fault not in ("hang", "drip")]  # they take as long as the time limit
     proxy.fault = lambda: draw.choice(faults) if draw.random() < 0.1 else ""
-    ended = outcome(play(store, tasks_of(toy_tasks, 24), 12))
+    episodes = play(store, tasks_of(toy_tasks, 24), 12)
+    ended = outcome(episodes)
     assert ended["answered"] + ended["outage"] == 24 and ended["answered"] and ended["outage"], ended
+    kinds = Counter(episode.extra["outage"] for episode in episodes if episode.ending == "outage")
+    assert kinds.keys() <= {FAULTS[fault] for fault in faults} | {"down"} and sum(kinds.values()) == ended["outage"]
+    write_jsonl(tmp_path / "trajectories.jsonl", episodes)
+    write_json(tmp_path / "metrics.json", score_run(episodes))
+    counted = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    assert f"{ended['outage']} episodes that a KG outage ended ({counted})" in render_report(tmp_path)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -69,8 +70,11 @@ def test_intervals_have_about_the_normal_width():
 
 def test_outages_are_counted_and_take_no_part():
     episodes = run(lambda i, s: True, questions=4) + run(lambda i, s: False, questions=4, ending="outage")
+    kinds = iter(["timeout", "refused", "timeout", "timeout"])
+    episodes = [replace(e, extra={"outage": next(kinds)}) if e.ending == "outage" else e for e in episodes]
     metrics = score_run(episodes)
     assert metrics["left_out"] == {"outage": 4, "no_gold": 0} and metrics["endings"]["outage"] == 4
+    assert metrics["outages"] == {"refused": 1, "timeout": 3}
     assert value(metrics, "em")["value"] == 1.0 and metrics["overall"]["episodes"] == 4
 
 

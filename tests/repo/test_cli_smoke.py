@@ -1,4 +1,4 @@
-"""The console from an RDF file in a foreign schema to an agent's observation, as docs/bring-your-own-kg.md says."""
+"""The console from an RDF file in a foreign schema to an agent's observation, as docs/own-kg.md says."""
 
 import re
 import subprocess
@@ -26,8 +26,8 @@ def _graphwalker(*args: object) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shop")
-    page = (ROOT / "docs" / "bring-your-own-kg.md").read_text(encoding="utf-8")
-    (schema,) = re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)
+    page = (ROOT / "docs" / "own-kg.md").read_text(encoding="utf-8")
+    schema = re.findall(r"```yaml\n# my-schema.yaml\n(.*?)```", page, flags=re.DOTALL)[0]
     (folder / "schema.yaml").write_text(schema, encoding="utf-8")
     (folder / "shop.nt").write_text(TRIPLES, encoding="utf-8")
     built = _graphwalker("kg", "build", folder / "shop.nt", folder / "kg", "--schema", folder / "schema.yaml")

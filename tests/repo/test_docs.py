@@ -42,8 +42,8 @@ def test_scripts_and_configs_exist(page, line):
 
 
 def test_the_schema_example_loads(tmp_path):
-    page = (ROOT / "docs" / "bring-your-own-kg.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)
+    page = (ROOT / "docs" / "own-kg.md").read_text(encoding="utf-8")
+    example = re.findall(r"```yaml\n# my-schema.yaml\n(.*?)```", page, flags=re.DOTALL)[0]
     file = tmp_path / "my-schema.yaml"
     file.write_text(example, encoding="utf-8")
     assert load_schema(file).expand("skos:prefLabel") == "http://www.w3.org/2004/02/skos/core#prefLabel"

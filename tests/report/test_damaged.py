@@ -38,6 +38,7 @@ def _edits():
     yield "a null group", lambda m: m["by_structure"].update({"1-hop": None})
     yield "pass at x", lambda m: m["overall"]["pass_at_k"]["em"].update(x={})
     yield "no endings", lambda m: m.update(endings={})
+    yield "outages in words", lambda m: m.update(outages={"timeout": "many"})
     yield "left_out in words", lambda m: m["left_out"].update(outage="many")
 
 
