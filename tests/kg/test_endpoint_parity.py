@@ -5,10 +5,13 @@ import random
 
 import pytest
 
+from graphwalker.kg import sparql_store
 from graphwalker.kg.build import build_kg
-from graphwalker.kg.connect import EDGES
+from graphwalker.kg.connect import EDGES, connect_kg
+from graphwalker.kg.guard import QueryLimits, guard
 from graphwalker.kg.meta import read_meta
 from graphwalker.kg.open import open_kg
+from graphwalker.kg.sparql_http import Endpoint, SparqlClient
 from graphwalker.tools.toolbox import Toolbox
 
 VIRTUOSO = pytest.param("virtuoso", marks=pytest.mark.virtuoso)
@@ -104,11 +107,9 @@ def test_few_queries_a_call(connected, toy_nt):
 
 
 def test_a_hub_is_cut_and_says_so(connected, toy_nt, monkeypatch):
-    import graphwalker.kg.sparql_store as module
-
     store = open_kg(connected("oxigraph", toy_nt))
     whole = store.steps("m.fr")
-    monkeypatch.setattr(module, "HUB", 1)
+    monkeypatch.setattr(sparql_store, "HUB", 1)
     store._answers._kept.clear()
     assert [step.relation for step in store.steps("m.fr")] == [step.relation for step in whole]
     observation = Toolbox(store, strict=False, triples_per_relation=1).get_triples(
@@ -190,3 +191,24 @@ def check_all(reference, others):
         for relations in (None, tuple(reference.vocabulary())[:4], tuple(reference.vocabulary())[4:]):
             seen = [b.get_relations(name, "") if relations is None else b.get_triples(name, relations) for b in boxes]
             assert all(one == seen[0] for one in seen), (name, relations, seen)
+
+
+def test_the_queries_of_the_store_itself_pass_the_guard(sparql_server, toy_nt, toy_store, tmp_path, monkeypatch):
+    sent: list[str] = []
+    query = SparqlClient._query
+
+    async def recorded(client, text, *args):
+        sent.append(text)
+        return await query(client, text, *args)
+
+    monkeypatch.setattr(SparqlClient, "_query", recorded)
+    server = sparql_server("oxigraph", toy_nt)
+    store = open_kg(connect_kg(Endpoint(server.url, server.graph), tmp_path / "kg", "freebase", progress=False))
+    check(toy_store, [store], 60, seed=4)
+    monkeypatch.setattr(sparql_store, "HUB", 1)
+    store._answers._kept.clear()
+    assert store.steps("m.fr") and store.aliases("m.fr") == toy_store.aliases("m.fr")
+    assert store.types("m.fr") and not store.is_mediator("m.fr") and list(store.match(head="m.fr"))
+    assert len(sent) > 20
+    for text in sent:
+        guard(text, QueryLimits(rows=10**9, characters=10**6))
