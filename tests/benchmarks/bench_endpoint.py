@@ -21,12 +21,13 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from bench_kg import Episode, opened, record
 from SPARQLWrapper import JSON, POST, SPARQLWrapper
 
-from data_pipelines.importers import webqsp
 from data_pipelines.importers.counts import Counts
+from data_pipelines.importers.importing import import_from
 from graphwalker.files import write_json
 from graphwalker.kg.connect import connect_kg
 from graphwalker.kg.endpoint import EndpointStore, decoded
@@ -37,6 +38,7 @@ from graphwalker.kg.sparql_store import HUB, Row, SparqlStore
 from graphwalker.kg.store import Expansion
 from graphwalker.kg.terms import parse_literal
 from graphwalker.tools.toolbox import Toolbox
+from graphwalker.types import Question
 
 AIM = 10.0
 GRAPH = "http://freebase.com"
@@ -57,8 +59,11 @@ class Batched(SparqlStore):
     def rows(self, sparql: str) -> list[Row]:
         self.sent += 1
         self._wrapper.setQuery(sparql)
-        answer = self._wrapper.queryAndConvert()
+        answer: Any = self._wrapper.queryAndConvert()
         return decoded(Result(answer["results"]["bindings"], None, False), self._short)
+
+    def execute(self, sparql: str, limits=None):
+        raise NotImplementedError
 
     def _query(self, sparql: str) -> list[Row] | bool:
         return self.rows(sparql)
@@ -86,7 +91,8 @@ class OneByOne(Batched):
         return [super(OneByOne, self).expand(node, [relation], limit)[0] for relation in relations]
 
     def _ends(self, node, steps):
-        ends, capped = {}, set()
+        ends: dict = {}
+        capped: set = set()
         for numbered in steps:
             one, full = super()._ends(node, [numbered])
             ends, capped = ends | one, capped | full
@@ -146,7 +152,8 @@ def measure(data: Path, work: Path, *, questions: int, at_once: int, port: int, 
     memory = opened(data, work / "slice-memory", "memory")
     nt = work / "slice.nt"
     write_nt(memory, nt)
-    asked = list(webqsp.read_questions(data / "webqsp" / "WebQSP.train.json", Counts(), store=memory))
+    imported = import_from("webqsp", data / "webqsp" / "WebQSP.train.json", Counts(), store=memory)
+    asked = [question for question in imported if isinstance(question, Question)]
     drawn = random.Random(seed).sample(asked, min(2 * questions, len(asked)))
     warming, episodes = record(memory, drawn[1::2], seed), record(memory, drawn[::2], seed)
     steps = sum(len(episode.calls) for episode in episodes)
@@ -159,7 +166,11 @@ def measure(data: Path, work: Path, *, questions: int, at_once: int, port: int, 
         # Virtuoso takes long for the first query with a predicate, and less for one whose text it has seen: so a run on
         # other episodes goes before, and the store whose texts `batched` repeats comes before it.
         play(Batched(behind), warming, 1)
-        stores = {"endpoint": behind, "one by one": OneByOne(behind), "batched": Batched(behind)}
+        stores: dict[str, EndpointStore | Batched] = {
+            "endpoint": behind,
+            "one by one": OneByOne(behind),
+            "batched": Batched(behind),
+        }
         figures = {}
         for name, store in stores.items():
             seconds, texts = play(store, episodes, at_once if name == "endpoint" else 1)

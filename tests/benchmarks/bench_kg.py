@@ -21,8 +21,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from data_pipelines.importers import kgs, webqsp
+from data_pipelines.importers import kgs
 from data_pipelines.importers.counts import Counts
+from data_pipelines.importers.importing import import_from
 from graphwalker.errors import UserError
 from graphwalker.files import write_json
 from graphwalker.kg.open import open_kg
@@ -74,7 +75,7 @@ def record(store: KGStore, questions: list[Question], seed: int) -> list[Episode
     for question in questions:
         draw = random.Random(f"{seed} {question.id}")
         session, calls = toolbox.session(question), []
-        node, name = question.topic_entities[0].id, question.topic_entities[0].name
+        node, name = question.topic_entities[0].id or "", question.topic_entities[0].name
         for _ in range(3):
             shown = session.run(format_query(GET_RELATIONS, name)).relations
             calls.append(Call(node, name, ()))
@@ -212,7 +213,8 @@ def opened(data: Path, folder: Path, store: str) -> KGStore:
 
 def measure(data: Path, work: Path, *, questions: int, rounds: int, seed: int) -> dict:
     memory, oxigraph = (opened(data, work / f"slice-{store}", store) for store in ("memory", "oxigraph"))
-    asked = list(webqsp.read_questions(data / "webqsp" / "WebQSP.train.json", Counts(), store=memory))
+    imported = import_from("webqsp", data / "webqsp" / "WebQSP.train.json", Counts(), store=memory)
+    asked = [question for question in imported if isinstance(question, Question)]
     episodes = record(memory, random.Random(seed).sample(asked, min(questions, len(asked))), seed)
     steps = sum(len(episode.calls) for episode in episodes)
     timings = timed({"memory": by_store(memory, episodes), "dict": by_dict(memory, episodes)}, rounds)
