@@ -24,6 +24,7 @@ from graphwalker.types import Triple
 
 _TERMS = ("blob", "offsets", "kind", "hash", "hash_term", "folded_hash", "folded_term")
 _LISTS = ("out_ptr", "out_rel", "out_far", "in_ptr", "in_rel", "in_far")
+_WALKED = 1 << 9  # entities whose ways are kept: an agent asks for triples where it asked for relations
 _STEP_ORDER = attrgetter("relation", "inverse", "parts")
 
 
@@ -53,6 +54,7 @@ class MemoryStore:
         terms = MappedTerms(self._at, self.schema, self._first_mediator, self.residency.look)
         self._find, self._text, self._name = terms.find, terms.text, terms.name
         self._label = lru_cache(CACHED)(self._label_uncached)
+        self._ways = lru_cache(_WALKED)(self._ways_uncached)
 
     @classmethod
     def open(cls, folder: str | Path) -> "MemoryStore":
@@ -140,9 +142,9 @@ class MemoryStore:
 
     def steps(self, node: str) -> list[Step]:
         i, table = self._walker(node), self._relations
-        out = {code: table.steps(code)[0] for code, _, _ in self._ways("out", i)}
-        back = [code for code, _, _ in self._ways("in", i)]
-        found = [table.steps(code)[1] for code in back if out.keys().isdisjoint(table.stated_by(code))]
+        out = {code: table.steps[code][0] for code in self._ways("out", i)}
+        back = self._ways("in", i)
+        found = [table.steps[code][1] for code in back if out.keys().isdisjoint(table.stated_by[code])]
         return sorted((*out.values(), *found), key=_STEP_ORDER)
 
     def expand(self, node: str, relations: Sequence[str], limit: int) -> list[Expansion]:
@@ -183,35 +185,30 @@ class MemoryStore:
         lo = bisect_left(rel, relation, ptr[i], end)
         return (lo, bisect_right(rel, relation, lo, end)) if lo < end and rel[lo] == relation else (0, 0)
 
-    def _seen(self, side: str, i: int, relation: int) -> tuple[int, int]:
-        """The same of those that an agent sees."""
-        lo, hi = self._range(side, i, relation)
-        return lo, self._last_seen(side, relation, lo, hi)
-
-    def _last_seen(self, side: str, relation: int, lo: int, hi: int) -> int:
-        visible = self._relations.visible
-        if lo == hi or (relation < len(visible) and not visible[relation]):
-            return lo
-        far = self._at[side + "_far"]
-        return hi if far[hi - 1] < UNSEEN else bisect_left(far, UNSEEN, lo, hi)
-
-    def _ranges(self, side: str, i: int) -> Iterator[tuple[int, int, int]]:
+    def _ranges(self, side: str, i: int) -> list[tuple[int, int, int]]:
         """(relation, from, to) for each relation of a term, in order."""
+        found: list[tuple[int, int, int]] = []
         if i < 0:
-            return
+            return found
         ptr, rel = self._at[side + "_ptr"], self._at[side + "_rel"]
         at, end = ptr[i], ptr[i + 1]
         while at < end:
-            relation = rel[at]
-            after = bisect_right(rel, relation, at, end)
-            yield relation, at, after
+            relation, after = rel[at], at + 1
+            if after < end and rel[after] == relation:
+                after = bisect_right(rel, relation, after, end)
+            found.append((relation, at, after))
             at = after
+        return found
 
-    def _ways(self, side: str, i: int) -> Iterator[tuple[int, int, int]]:
-        """The relations that an agent can follow, with what it sees of each."""
+    def _ways_uncached(self, side: str, i: int) -> dict[int, tuple[int, int]]:
+        """The relations that an agent can follow, in order, and where what it sees of each stands."""
+        hidden, far = self._relations.hidden, self._at[side + "_far"]
+        found = {}
         for relation, lo, hi in self._ranges(side, i):
-            if (stop := self._last_seen(side, relation, lo, hi)) > lo:
-                yield relation, lo, stop
+            stop = hi if far[hi - 1] < UNSEEN else bisect_left(far, UNSEEN, lo, hi)
+            if stop > lo and relation not in hidden:
+                found[relation] = lo, stop
+        return found
 
     def _triples(self, side: str, i: int) -> Iterator[tuple[int, int, int]]:
         """The relations that are predicates."""
@@ -258,27 +255,12 @@ class MemoryStore:
         """
         table = self._relations
         predicate = table.number.get(relation, -1)
-        codes = [code for code in (predicate, *table.printed.get(relation, ())) if code >= 0 and i >= 0]
-        if side == "out" and predicate >= 0 and i >= 0 and (halves := table.halves(predicate)):
-            codes += self._present(i, halves)
+        ways = self._ways(side, i)
+        codes = [predicate, *table.printed.get(relation, ())]
+        if side == "out" and predicate >= 0 and (halves := table.halves(predicate)):
+            codes += [code for code in ways if code in halves]
         found = []
         for code in codes:
-            lo, hi = self._seen(side, i, code)
-            if hi > lo and not (is_out and any(lo < hi for lo, hi in self._stating(i, code))):
-                found.append((table.steps(code)[0].relation, lo, hi))
+            if code in ways and not (is_out and not self._ways("out", i).keys().isdisjoint(table.stated_by[code])):
+                found.append((table.steps[code][0].relation, *ways[code]))
         return found
-
-    def _present(self, i: int, codes: range) -> list[int]:
-        """Those of a range of relations that run out of a term."""
-        ptr, rel = self._at["out_ptr"], self._at["out_rel"]
-        at, end = ptr[i], ptr[i + 1]
-        at = bisect_left(rel, codes.start, at, end)
-        found = []
-        while at < end and rel[at] < codes.stop:
-            found.append(rel[at])
-            at = bisect_right(rel, rel[at], at, end)
-        return found
-
-    def _stating(self, i: int, code: int) -> Iterator[tuple[int, int]]:
-        """What a term has out of it that declared reverses say of a way in."""
-        return (self._seen("out", i, other) for other in self._relations.stated_by(code))

@@ -2,12 +2,25 @@
 
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from graphwalker.kg.schema import Schema
 from graphwalker.kg.steps import reversed_parts
 from graphwalker.kg.store import Step
+
+T = TypeVar("T")
+
+
+class _Computed(dict[int, T]):
+    """Values by number, each computed when it is first asked for."""
+
+    def __init__(self, compute: Callable[[int], T]):
+        self._compute = compute
+
+    def __missing__(self, code: int) -> T:
+        return self.setdefault(code, self._compute(code))
 
 
 class Relations:
@@ -18,34 +31,29 @@ class Relations:
         self.number = {text: i for i, text in enumerate(self.predicates)}
         self._plain, self._pairs = kinds["plain"], [tuple(pair) for pair in kinds["pairs"]]
         self._reverses = {relation: set(others) for relation, others in kinds["reverses"].items()}
-        self.visible = [schema.is_visible(p) for p in self.predicates]
-        self._steps: dict[int, tuple[Step, Step]] = {}
-        self._stated: dict[int, tuple[int, ...]] = {}
+        self.hidden = frozenset(i for i, p in enumerate(self.predicates) if not schema.is_visible(p))
+        self.steps, self.stated_by = _Computed(self._both_steps), _Computed(self._stating)
 
     @cached_property
     def vocabulary(self) -> tuple[str, ...]:
         plain = {self.predicates[p] for p in self._plain}
         return tuple(sorted(plain | {f"{self.predicates[p]}.{self.predicates[q]}" for p, q in self._pairs}))
 
-    def steps(self, code: int) -> tuple[Step, Step]:
+    def _both_steps(self, code: int) -> tuple[Step, Step]:
         """A relation as a step out and a step in."""
-        if (found := self._steps.get(code)) is None:
-            parts = self._parts(code)
-            relation = ".".join(parts)
-            found = self._steps[code] = Step(relation, False, parts), Step(relation, True, parts)
-        return found
+        parts = self._parts(code)
+        relation = ".".join(parts)
+        return Step(relation, False, parts), Step(relation, True, parts)
 
     def _parts(self, code: int) -> tuple[str, ...]:
         if code < len(self.predicates):
             return (self.predicates[code],)
         return tuple(self.predicates[p] for p in self._pairs[code - len(self.predicates)])
 
-    def stated_by(self, code: int) -> tuple[int, ...]:
+    def _stating(self, code: int) -> tuple[int, ...]:
         """The relations out of an entity that state the same as this one into it, by declared reverses."""
-        if (found := self._stated.get(code)) is None:
-            every = (self._code(parts) for parts in reversed_parts(self._parts(code), self._reverses))
-            found = self._stated[code] = tuple(other for other in every if other is not None)
-        return found
+        every = (self._code(parts) for parts in reversed_parts(self._parts(code), self._reverses))
+        return tuple(other for other in every if other is not None)
 
     def _code(self, parts: tuple[str, ...]) -> int | None:
         numbers = tuple(self.number.get(p, -1) for p in parts)

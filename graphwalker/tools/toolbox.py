@@ -49,6 +49,7 @@ class Toolbox:
         self.relations_at = cached(self._relations_at)
         self._incident = cached(self._incident_to)
         self._triples = cached(self._triples_at)
+        self._relation = cached(escape_name)
 
     def _resolve(self, name: str) -> str | None:
         """The id of a name: exactly (most types first), else without case, else an id as it stands."""
@@ -87,7 +88,7 @@ class Toolbox:
             chosen = [relation for relation in self._reranker(question, list(ranked)) if relation in set(ranked)]
             ranked = list(dict.fromkeys(chosen + ranked))
         shown = tuple(ranked[: self.top_k])
-        lines = [escape_name(relation) for relation in shown]
+        lines = list(map(self._relation, shown))
         if len(ranked) > len(shown):
             lines.append(f"... {len(ranked) - len(shown)} more relations")
         return Observation("\n".join(lines), "ok", shown)
@@ -107,11 +108,13 @@ class Toolbox:
         printed = {end: escape_name(label) for end, label in labels.items()}
         lines: list[str] = []
         for expansion in expansions:
-            lines += [f"[{printed[t.head]}, {escape_name(t.relation)}, {printed[t.tail]}]" for t in expansion.triples]
+            lines += [
+                f"[{printed[t.head]}, {self._relation(t.relation)}, {printed[t.tail]}]" for t in expansion.triples
+            ]
             if expansion.total > len(expansion.triples):
                 more = expansion.total - len(expansion.triples)
                 least = "at least " if expansion.capped else ""
-                lines.append(f"... {least}{more} more triples of {escape_name(expansion.relation)}")
+                lines.append(f"... {least}{more} more triples of {self._relation(expansion.relation)}")
         if not lines:
             return Triples(self._no_triples(node, run), {})
         if len(relations) > len(run):

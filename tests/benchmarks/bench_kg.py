@@ -26,6 +26,7 @@ from data_pipelines.importers.counts import Counts
 from data_pipelines.importers.importing import import_from
 from graphwalker.errors import UserError
 from graphwalker.files import write_json
+from graphwalker.kg.memory import MemoryStore
 from graphwalker.kg.open import open_kg
 from graphwalker.kg.store import KGStore
 from graphwalker.protocol.parse import GET_RELATIONS, GET_TRIPLES
@@ -39,6 +40,7 @@ TOP_K, LIMIT = 20, 5
 # Run in a fresh process: what opening costs beside the import, and how much stays resident after all the calls.
 PROBE = """
 import json, sys, time
+from graphwalker.kg.memory import MemoryStore
 from graphwalker.kg.open import open_kg
 from graphwalker.tools.toolbox import Toolbox
 def resident(): return next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith("VmRSS")) / 1024
@@ -109,6 +111,8 @@ def by_store(store: KGStore, episodes: list[Episode]) -> Callable[[], Iterator[s
             toolbox.ranker._scores,
         ):
             cache.cache_clear()
+        if isinstance(store, MemoryStore):
+            store._ways.cache_clear()
         for question, asked in queries:
             session = toolbox.session(question)
             for query in asked:
