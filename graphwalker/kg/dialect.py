@@ -34,6 +34,7 @@ _PARTIAL_DATES = (  # what Freebase's dates look like, the type each has in its 
     (re.compile(r"-?\d{4}-\d\d-\d\d"), "date", "T00:00:00"),
 )
 _COMPARISONS = ("<", ">", "<=", ">=", "=", "!=")
+_LONGEST_IRI = 2_000  # characters; each use of a prefix repeats what it stands for
 _LONGEST = 40  # tokens; a longer value, such as one that is rewritten itself, is not repeated in a rewritten call
 _DATE_TIME = Token("IRI", XSD + "dateTime")
 
@@ -92,11 +93,17 @@ def _without_prefixes(tokens: list[Token], prefixes: dict[str, str]) -> list[Tok
 
 
 def _resolved(iri: str, base: str) -> str:
+    if len(iri) > _LONGEST_IRI:
+        raise QueryRefused(f"an IRI of {len(iri):,} characters, {_LONGEST_IRI:,} are allowed: <{iri[:60]}…")
     if _SCHEME.match(iri):
         return iri
-    if not base:
+    try:
+        whole = urljoin(base, iri)
+    except ValueError as error:  # what the IRI has for a host is none
+        raise QueryRefused(f"<{iri[:60]}> and the BASE <{base[:60]}> make no IRI: {error}") from error
+    if not _SCHEME.match(whole):  # without a BASE, or with one such as <urn:x> that nothing is relative to
         raise QueryRefused(f"<{iri[:60]}> is not a whole IRI")
-    return urljoin(base, iri)
+    return whole
 
 
 def _expanded(name: str, prefixes: Mapping[str, str]) -> str:

@@ -19,10 +19,12 @@ _NAME = _BASE + "_0-9\u00b7\u0300-\u036f\u203f\u2040"  # what may follow the fir
 _LOCAL = rf"(?:[{_NAME}:-]|%[0-9A-Fa-f]{{2}}|\\[_~.!$&'()*+,;=/?#@%-])"
 # Bounded, or each part of a long run of words and signs would be tried as the beginning of one long prefix.
 _PREFIX = rf"(?:[{_BASE}](?:[{_NAME}.-]{{0,60}}[{_NAME}-])?)?"
+# `?x<3&&?y>1` compares, whatever section 19.8 of SPARQL 1.1 says of the longest token: no IRI begins like that.
+_COMPARED = rf"(?:[?$][{_NAME}]+|[+-]?[0-9.]+)(?:&&|[,)])"
 _TOKEN = re.compile(
     rf"""
     (?P<SPACE>   \s+ | \#[^\r\n]* )
-  | (?P<IRI>     <[^\x00-\x20<>"{{}}|^`\\]*> )
+  | (?P<IRI>     <(?!{_COMPARED})[^\x00-\x20<>"{{}}|^`\\]*> )
   | (?P<STRING>  \"\"\"(?:(?:\"|\"\")?(?:[^"\\]|\\.))*\"\"\" | '''(?:(?:'|'')?(?:[^'\\]|\\.))*'''
                | "(?:[^"\\\r\n]|\\.)*" | '(?:[^'\\\r\n]|\\.)*' )
   | (?P<VAR>     [?$][{_NAME}]+ )
@@ -50,8 +52,8 @@ class Token(NamedTuple):
     text: str
 
     def word(self) -> str:
-        """A bare word in upper case, `""` for any other token."""
-        return self.text.upper() if self.kind == "WORD" else ""
+        """A bare word in upper case, `""` for any other token, and for words that only Unicode's case makes keywords."""
+        return self.text.upper() if self.kind == "WORD" and self.text.isascii() else ""
 
     def written(self) -> str:
         if self.kind == "STRING":
@@ -83,12 +85,14 @@ def tokenize(text: str) -> list[Token]:
 
 def spell(tokens: Iterable[Token]) -> str:
     """The one text of a list of tokens; `tokenize` gives the same list back."""
-    text, before = "", ""
+    parts: list[str] = []
+    before = ""
     for token in tokens:
         # pyoxigraph 0.5.13 knows CONCAT and COALESCE only with their parenthesis close by.
         close = token == ("PUNCT", "(") and before in ("WORD", "IRI")
-        text, before = f"{text}{'' if close or not text else ' '}{token.written()}", token.kind
-    return text
+        parts += ["" if close or not parts else " ", token.written()]
+        before = token.kind
+    return "".join(parts)
 
 
 def _excerpt(text: str) -> str:

@@ -131,12 +131,14 @@ class QueryWorker:
     def _read(self, seconds: float) -> dict[str, Any]:
         """The next line of the worker. Raises `TimeoutError`, `EOFError` or `OverflowError` (too long)."""
         handle = self._pipe("stdout").fileno()
+        ready = select.poll()  # `select.select` fails where a program has more than 1,024 files and sockets open
+        ready.register(handle, select.POLLIN)
         deadline = time.monotonic() + seconds
         chunks = [self._buffer]
         size = len(self._buffer)
         while b"\n" not in chunks[-1]:
             left = deadline - time.monotonic()
-            if left <= 0 or not select.select([handle], [], [], left)[0]:
+            if left <= 0 or not ready.poll(left * 1000):
                 raise TimeoutError
             chunk = os.read(handle, 1 << 20)
             if not chunk:

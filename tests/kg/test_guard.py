@@ -220,3 +220,41 @@ def test_graphs_and_functions_that_are_allowed():
     assert guard(text, graphs=["http://g"], functions=["http://f"]).form == "SELECT"
     with pytest.raises(ValueError, match="positive"):
         QueryLimits(rows=0)
+
+
+GROWN = [
+    "PREFIX p: <http://" + "x" * 1_900 + "> SELECT * { ?s ?p " + "p:, " * 4_000 + "1 }",
+    "PREFIX p: <http://" + "x" * 9_000 + "> SELECT * { ?s ?p " + "p:, " * 2_000 + "1 }",
+    "BASE <http://h/" + "x/" * 4_000 + "> SELECT * { ?s ?p " + "<a>, " * 2_000 + "1 }",
+    "SELECT * { " + "FILTER(xsd:dateTime(?x)) " * 790 + "}",
+]
+
+
+@pytest.mark.parametrize("text", GROWN)
+def test_short_names_do_not_make_a_long_query(text):
+    begun = time.process_time()
+    with pytest.raises(QueryRefused, match="characters"):
+        guard(text)
+    assert time.process_time() - begun < 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "BASE <http://[x> SELECT * { ?s ?p <a> }",
+        "BASE <http://x/> SELECT * { ?s ?p <//[a> }",
+        "BASE <urn:x> SELECT * { ?s ?p <a> }",
+        "\u017fELECT * { ?s ?p ?o }",
+        "SELECT * { ?s ?p ?o } L\u0131MIT 5",
+    ],
+)
+def test_what_is_no_iri_or_keyword_is_refused(text):
+    with pytest.raises(QueryRefused):
+        guard(text)
+
+
+@pytest.mark.parametrize("condition", ["?x<?y&&?z>1", "?x<3&&?y>1", "IF(?x<1,?y>2,false)", "(?x<1)||(?y>2)"])
+def test_a_comparison_without_blanks_is_no_iri(condition):
+    safe = guard(f"SELECT * {{ ?x ?y ?z FILTER({condition}) }}")
+    assert not any(token.kind == "IRI" for token in tokenize(safe.text))
+    ox.Store().query(safe.text)

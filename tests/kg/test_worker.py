@@ -1,6 +1,7 @@
 """SPARQL in a worker that can be killed."""
 
 import os
+import resource
 import threading
 
 import pytest
@@ -120,3 +121,19 @@ def test_a_store_without_sparql_says_what_to_do(toy_kg, oxigraph_kg, tmp_path):
     (broken / "meta.json").write_bytes((oxigraph_kg / "meta.json").read_bytes())
     with pytest.raises(KGUnavailable, match="cannot be opened"):
         execute(broken, "ASK { }")
+
+
+def test_it_answers_where_a_thousand_files_are_open(oxigraph_kg):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 1200:
+        pytest.skip("the system lets no process open so many files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1200), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1050)]
+    worker = QueryWorker(oxigraph_kg)
+    try:
+        assert worker.execute("ASK { }").boolean is True
+    finally:
+        worker.close()
+        for handle in opened:
+            os.close(handle)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
