@@ -22,7 +22,7 @@ from graphwalker.kg.meta import LAYOUT, META, META_SCHEMA
 from graphwalker.kg.schema import Schema, load_schema
 from graphwalker.kg.sparql_http import Endpoint, SparqlClient, checked_url
 from graphwalker.kg.sparql_results import QueryFailed, Result
-from graphwalker.kg.sparql_store import Row
+from graphwalker.kg.sparql_store import Row, number
 from graphwalker.kg.sparql_text import Queries, from_iri
 from graphwalker.kg.spellings import SPELLINGS, write_spellings
 from graphwalker.kg.terms import literal_value
@@ -115,7 +115,7 @@ class _Survey:
             raise UserError(f"no triples in {where}: give the graph's IRI with --graph if they are in a named one")
         self.schema = schema.with_short_namespace(row["p"] for row in rows)
         self.queries = Queries(self.schema)
-        self.predicates = {self._short(row["p"]): int(literal_value(row["n"])) for row in rows}
+        self.predicates = {self._short(row["p"]): number(row["n"]) for row in rows}
         wanted = self.schema.name_predicates
         if not self.schema.name_from_id and not any(p in self.predicates for p in wanted):
             raise UserError(
@@ -132,7 +132,7 @@ class _Survey:
                 part = visible[at : at + _AT_ONCE]
                 for predicate, result in zip(part, self._relations_of(part, edges), strict=True):
                     for row in decoded(result, self._short):
-                        if int(literal_value(row["k"])) == 0:
+                        if number(row["k"]) == 0:
                             found.add(predicate)
                         elif self.schema.is_visible(row["q"]):
                             found.add(f"{predicate}.{row['q']}")

@@ -19,10 +19,10 @@ from graphwalker.kg.meta import META, read_meta
 from graphwalker.kg.schema import Schema
 from graphwalker.kg.sparql_http import Endpoint, SparqlClient
 from graphwalker.kg.sparql_results import QueryFailed, Result
-from graphwalker.kg.sparql_store import Row, SparqlStore
+from graphwalker.kg.sparql_store import Row, SparqlStore, number
 from graphwalker.kg.sparql_text import BLANK
 from graphwalker.kg.spellings import SPELLINGS, Spellings
-from graphwalker.kg.terms import XSD, literal, literal_value
+from graphwalker.kg.terms import XSD, literal
 from graphwalker.types import Triple
 
 _CACHED, _CACHED_ROWS = 4_096, 200  # answers that are kept, and the rows of the largest such one
@@ -55,8 +55,8 @@ class EndpointStore(SparqlStore):
         return type(self), (self.path,)
 
     def __len__(self) -> int:
-        (row,) = self.rows("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }")
-        return int(literal_value(row["n"]))
+        rows = self.rows("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }")
+        return number(rows[0]["n"] if rows else "")
 
     def rows(self, sparql: str) -> list[Row]:
         return self._answers.get(sparql, lambda: decoded(self.client.run(sparql), self._short))
@@ -114,7 +114,14 @@ def decoded(result: Result, short: Callable[[str], str]) -> list[Row]:
     """The rows of a SELECT, with terms as everywhere; `short` makes a node of an IRI. Raises `QueryFailed`."""
     if result.boolean is not None:
         raise QueryFailed("malformed", "the server answered a SELECT with a truth value")
-    return [{key: _node(term, short) for key, term in row.items()} for row in result.bindings]
+    return [_Answer((key, _node(term, short)) for key, term in row.items()) for row in result.bindings]
+
+
+class _Answer(dict[str, str]):
+    """A row; that a server left a variable out that was asked for is an outage."""
+
+    def __missing__(self, key: str) -> str:
+        raise QueryFailed("malformed", f"the server sent a row without ?{key}")
 
 
 def _node(term: dict[str, str], short: Callable[[str], str]) -> str:

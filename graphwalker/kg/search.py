@@ -61,7 +61,8 @@ class EntitySearch:
 
         With `type`, only entities of it. A fuzzy match scores at least `cutoff`.
         """
-        folded = fold_accents(query[:_LONGEST])
+        query = _sayable(query)
+        folded = fold_accents(query)
         if not folded:
             return []
         found = self._whole(query, folded)
@@ -77,7 +78,7 @@ class EntitySearch:
 
         A word counts by its rarity; the most frequent ones are looked up only while there is room.
         """
-        words = dict.fromkeys(_words(fold_accents(query[:_LONGEST])))
+        words = dict.fromkeys(_words(fold_accents(_sayable(query))))
         weights = self._rare("word", words)
         scores: defaultdict[int, float] = defaultdict(float)
         for word, count in weights.items():
@@ -169,6 +170,11 @@ class EntitySearch:
                 degree = len({step.relation for step in self.store.steps(node)})
                 hits.append(Hit(node, name, match, text, score, tuple(types), degree))
         return sorted(hits, key=lambda h: (MATCHES.index(h.match), -h.score, -h.relations, -len(h.types), h.id))
+
+
+def _sayable(query: str) -> str:
+    """What of a query can be looked for: no half of a surrogate pair and no NUL, which SQLite does not take."""
+    return query[:_LONGEST].encode("utf-8", "ignore").decode().replace("\0", " ")
 
 
 def _first_of_each(rows: Iterable[tuple[str, str, str, float]]) -> list[tuple[str, str, str, float]]:

@@ -6,9 +6,11 @@ fail at once instead of waiting in turn for a server that is down.
 """
 
 import asyncio
+import dataclasses
 import json
 import math
 import os
+import re
 import threading
 from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
@@ -17,7 +19,15 @@ from typing import Any
 
 import httpx
 from aiolimiter import AsyncLimiter
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    stop_after_attempt,
+    stop_any,
+    stop_before_delay,
+    wait_random_exponential,
+)
 
 from graphwalker.errors import UserError
 from graphwalker.kg.breaker import Breaker
@@ -26,6 +36,7 @@ from graphwalker.kg.sparql_results import QueryFailed, Result, interpret
 USER, PASSWORD, HEADERS = "GRAPHWALKER_SPARQL_USER", "GRAPHWALKER_SPARQL_PASSWORD", "GRAPHWALKER_SPARQL_HEADERS"
 _MAX_BYTES = 256 << 20  # of one answer
 _CONNECT_SECONDS = 5.0
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 @dataclass(frozen=True)
@@ -58,6 +69,8 @@ class Endpoint:
         try:
             endpoint = cls(**record)
             checked_url(endpoint.url)
+            for name, default in dataclasses.asdict(cls("")).items():
+                _check_kind(name, getattr(endpoint, name), default)
             numbers = (endpoint.timeout, endpoint.rate, endpoint.cooldown)
             counts = (endpoint.connections, endpoint.attempts, endpoint.give_up)
             if min(numbers) < 0 or min(counts) < 1 or endpoint.timeout == 0 or endpoint.max_rows < 0:
@@ -67,14 +80,28 @@ class Endpoint:
             raise UserError(f"{where}: endpoint: {error}") from error
 
 
+def _check_kind(name: str, value: Any, default: Any) -> None:
+    """Raises `ValueError` for what is of another kind than `default`; a whole number will do for any other."""
+    wanted = (int, float) if isinstance(default, float) else type(default)
+    if not isinstance(value, wanted) or isinstance(value, bool):
+        raise ValueError(f"{name} must be {'a number' if default == 0 else f'such as {default!r}'}, not {value!r}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number")
+    if isinstance(value, dict) and not all(isinstance(text, str) for text in value.values()):
+        raise ValueError(f"{name} must be an object of strings")
+
+
 def checked_url(url: str) -> str:
     """The URL as it is. Raises `UserError` for what is none, and for one with a password in it."""
+    shown = repr(
+        re.sub(r"^([a-z]+://)?.*@", r"\1...@", url, flags=re.S) if isinstance(url, str) else url
+    )  # without a password
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, TypeError) as error:
-        raise UserError(f"{url!r} is not a URL: {error}") from error
+        raise UserError(f"{shown} is not a URL: {error}") from error
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise UserError(f"{url!r} is not the URL of a SPARQL endpoint: expected http://HOST:PORT/PATH")
+        raise UserError(f"{shown} is not the URL of a SPARQL endpoint: expected http://HOST:PORT/PATH")
     if parsed.userinfo:
         raise UserError(f"leave user and password out of the URL, which is written to disk: set {USER} and {PASSWORD}")
     return url
@@ -87,6 +114,9 @@ def credentials(environ: Mapping[str, str] = os.environ) -> tuple[httpx.BasicAut
         headers = json.loads(environ.get(HEADERS) or "{}")
         if not isinstance(headers, dict) or not all(isinstance(text, str) for text in headers.values()):
             raise ValueError("not an object of strings")
+        for name, text in headers.items():
+            if not _HEADER_NAME.fullmatch(name) or not (text.isascii() and text.isprintable()):
+                raise ValueError(f"the header {name!r} holds what no header can")
     except ValueError as error:
         raise UserError(f'{HEADERS} must be JSON such as {{"X-Api-Key": "..."}}: {error}') from error
     return auth, headers
@@ -107,7 +137,8 @@ class SparqlClient:
         self._owner = 0  # the process in which the loop's thread runs: a forked one needs its own
 
     def run(self, query: str, seconds: float = math.inf) -> Result:
-        """The result of a query, which may take no longer than the endpoint's `timeout`. Raises `QueryFailed`."""
+        """The result of a query, which may take no longer than the endpoint's `timeout`, nor be sent again after
+        `seconds`. Raises `QueryFailed`."""
         return self._wait(self._query(query, seconds))
 
     def run_all(self, queries: Sequence[str]) -> list[Result]:
@@ -163,7 +194,7 @@ class SparqlClient:
             raise QueryFailed("down", f"{self.endpoint.url} has failed {self.endpoint.give_up} times in a row")
         try:
             result: Result = await AsyncRetrying(
-                stop=stop_after_attempt(self.endpoint.attempts),
+                stop=stop_any(stop_after_attempt(self.endpoint.attempts), stop_before_delay(seconds)),
                 wait=_pause,
                 retry=retry_if_exception(lambda error: isinstance(error, QueryFailed) and error.retry),
                 reraise=True,

@@ -4,6 +4,7 @@ A server that is in trouble must never look like a graph without triples. Virtuo
 rows it has so far, or none, when its time limit strikes, and says so only in a header (`X-SQL-State: S1TAT`).
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -16,6 +17,8 @@ SPARQL result; a query that the server does not take; the breaker is open, so no
 
 _TRANSIENT = (429, 500, 502, 503, 504)
 _TIMED_OUT = ("S1TAT", "S1T00")  # Virtuoso's states: an "anytime" answer, a transaction that was stopped
+_LONGEST_WAIT = 60.0  # seconds; a server that asks for more is not asked again by this query
+_LANG = re.compile(r"[A-Za-z0-9-]*")
 _SHOWN = 200  # characters of a server's message
 
 
@@ -50,9 +53,10 @@ def interpret(status: int, headers: Mapping[str, str], body: bytes) -> Result:
     if status in (408, 504):
         raise QueryFailed("timeout", f"the server answered {status}: {_line(message)}")
     if status in _TRANSIENT:
-        raise QueryFailed(
-            "server", f"the server answered {status}: {_line(message)}", retry=True, after=_after(headers)
-        )
+        after = _after(headers)
+        wish = f" and asks for {after:,.0f} s of peace" if after > _LONGEST_WAIT else ""
+        problem = f"the server answered {status}{wish}: {_line(message)}"
+        raise QueryFailed("server", problem, retry=not wish, after=after)
     if status != 200:
         kind: Kind = "query" if status == 400 else "server"
         raise QueryFailed(kind, f"the server answered {status}: {_line(message)}", alive=kind == "query")
@@ -68,20 +72,35 @@ def _read(record: Any, cut: bool) -> Result:
         if not isinstance(record["boolean"], bool):
             raise ValueError("boolean is neither true nor false")
         return Result([], record["boolean"], cut)
-    bindings = record["results"]["bindings"]
-    if record["head"]["vars"] == ["__ASK_RETVAL"]:  # Virtuoso's truth: a row, or none
+    bindings, variables = record["results"]["bindings"], record["head"]["vars"]
+    if not isinstance(bindings, list) or not isinstance(variables, list):
+        raise ValueError("bindings or variables that are no list")
+    if variables == ["__ASK_RETVAL"]:  # Virtuoso's truth: a row, or none
         return Result([], bool(bindings), cut)
     for row in bindings:
         for term in row.values():
-            if not isinstance(term["type"], str) or not isinstance(term["value"], str):
-                raise ValueError("a term without type and value")
+            _check(term)
     return Result(bindings, None, cut)
+
+
+def _check(term: Any) -> None:
+    """Raises `ValueError` for a term that could not be told from another one, or be written down."""
+    kind, value = term["type"], term["value"]
+    if not isinstance(kind, str) or not isinstance(value, str):
+        raise ValueError("a term without type and value")
+    if kind == "uri" and value[:1] in ("", '"'):
+        raise ValueError(f"{value[:20]!r} as a URI")
+    if kind == "bnode" and not value:
+        raise ValueError("a blank node without a label")
+    lang, datatype = term.get("xml:lang", ""), term.get("datatype", "")
+    if not isinstance(lang, str) or not isinstance(datatype, str) or not _LANG.fullmatch(lang) or '"' in datatype:
+        raise ValueError("a language or datatype that is none")
 
 
 def _after(headers: Mapping[str, str]) -> float:
     """Seconds in Retry-After, where it is a number."""
     text = headers.get("retry-after", "")
-    return min(float(text), 60.0) if text.isdigit() else 0.0
+    return float(text[:9]) if text.isascii() and text.isdigit() else 0.0
 
 
 def _line(text: str) -> str:

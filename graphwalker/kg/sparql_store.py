@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
+from graphwalker.errors import KGUnavailable
 from graphwalker.kg.guard import QueryLimits, Rows
 from graphwalker.kg.schema import Schema
 from graphwalker.kg.sparql_text import MORE, OWN_NAME, WAYS, Queries, from_iri, to_term
@@ -101,7 +102,7 @@ class SparqlStore(ABC):
         ids = [term for node in nodes if not self.schema.can_mediate(node) and (term := self.queries.term(node))]
         if not labels and not ids:
             return []
-        counted = [(-int(literal_value(row["n"])), row["e"]) for row in self.rows(self.queries.named(labels, ids))]
+        counted = [(-number(row["n"]), row["e"]) for row in self.rows(self.queries.named(labels, ids))]
         return [node for _, node in sorted(counted)]
 
     def names(self, nodes: Sequence[str]) -> list[str | None]:
@@ -179,7 +180,7 @@ class SparqlStore(ABC):
             return set()
         hub, own, rows = False, [], []
         for row in self.rows(self.queries.around(term, HUB)):
-            k = int(literal_value(row["k"]))
+            k = number(row["k"])
             if k == MORE:
                 hub = True
             elif k == OWN_NAME:
@@ -202,7 +203,7 @@ class SparqlStore(ABC):
 
     def _steps_of_hub(self, term: str) -> list[tuple[int, Row]]:
         degree = {
-            (int(literal_value(row["k"])) > 0, row["p"]): int(literal_value(row["n"]))
+            (number(row["k"]) > 0, row["p"]): number(row["n"])
             for row in self.rows(self.queries.degrees(term))
             if self.schema.is_visible(row["p"])
         }
@@ -215,7 +216,7 @@ class SparqlStore(ABC):
             for at in range(0, len(predicates), _HUB_PREDICATES):
                 part = predicates[at : at + _HUB_PREDICATES]
                 rows += self.rows(self.queries.sampled_steps(term, part, most))
-        return [(int(literal_value(row["k"])), row) for row in rows]
+        return [(number(row["k"]), row) for row in rows]
 
     def _shown(self, steps: set[Step]) -> list[Step]:
         """The steps without the incoming ones that state a declared reverse again."""
@@ -239,7 +240,7 @@ class SparqlStore(ABC):
             return ends | more, capped | more_capped
         by_step: dict[int, set[str]] = defaultdict(set)
         for row in rows:
-            by_step[int(literal_value(row["k"]))].add(row["x"])
+            by_step[number(row["k"])].add(row["x"])
         full = min(HUB + 1, self.max_rows or HUB + 1)
         capped = {k for k, _ in steps if len(by_step[k]) >= full}
         if self.max_rows and len(rows) >= self.max_rows:
@@ -288,6 +289,14 @@ class SparqlStore(ABC):
         if len(self._known_names) > _NAMES_KEPT:
             self._known_names = {}
         self._known_names.update(names)
+
+
+def number(term: str) -> int:
+    """A count or a label of a row. Raises `KGUnavailable` where the server sent something else."""
+    try:
+        return int(literal_value(term))
+    except ValueError as error:
+        raise KGUnavailable(f"{term[:40]!r} came for a number", kind="malformed") from error
 
 
 def _followed(relation: str, shown: list[Step], every: list[Step]) -> list[Step]:

@@ -52,7 +52,7 @@ class Token(NamedTuple):
     text: str
 
     def word(self) -> str:
-        """A bare word in upper case, `""` for any other token, and for words that only Unicode's case makes keywords."""
+        """A bare word in upper case, `""` for any other token; only ASCII, or `ſELECT` would be one."""
         return self.text.upper() if self.kind == "WORD" and self.text.isascii() else ""
 
     def written(self) -> str:

@@ -21,11 +21,13 @@ import httpx
 from jinja2 import Environment, StrictUndefined
 
 from graphwalker.errors import KGUnavailable, UserError
+from graphwalker.files import parse_json
 from graphwalker.protocol.escape import escape_name, escape_tags
 from graphwalker.protocol.prompts import read_template
 
 _LIST = re.compile(r"\[\s*\d+(?:\s*,\s*\d+)*\s*\]")
 _RETRY = (408, 409, 425, 429, 500, 502, 503, 504)
+_MAX_BYTES = 16 << 20  # of one answer
 _log = logging.getLogger(__name__)
 
 
@@ -53,8 +55,7 @@ class LLMReranker:
         tries: int = 4,
         wait: float = 1.0,
     ):
-        if not url.startswith(("http://", "https://")):
-            raise UserError(f"reranker: {url!r} is not an http(s) address such as http://localhost:8000/v1")
+        _check_url(url)
         if not model:
             raise UserError("reranker: name the model that the server is to use")
         if min(keep, candidates, tries) < 1:
@@ -125,11 +126,11 @@ class LLMReranker:
                 self.counts["retried"] += 1
                 time.sleep(self._wait * 2 ** (attempt - 1))
             try:
-                response = self._client.post(f"{self.url}/chat/completions", json=body)
-                if response.status_code == 200:
-                    return _content(response)
-                problem = f"HTTP {response.status_code}: {response.text[:200]}"
-                if response.status_code not in _RETRY:
+                code, answer = self._post(body)
+                if code == 200:
+                    return _content(answer)
+                problem = f"HTTP {code}: {answer[:200].decode('utf-8', 'replace')}"
+                if code not in _RETRY:
                     raise UserError(f"the reranker at {self.url} refuses the request ({' '.join(problem.split())})")
             except httpx.TimeoutException:
                 problem, status = f"no answer within {self._timeout:g} s", "kg_timeout"
@@ -141,17 +142,43 @@ class LLMReranker:
             f"the reranker at {self.url} does not answer: {' '.join(problem.split())}", status, "reranker"
         )
 
+    def _post(self, body: dict) -> tuple[int, bytes]:
+        """Status and body of an answer that came whole, in time however it drips, and is no larger than one may be."""
+        deadline, answer = time.monotonic() + self._timeout, bytearray()
+        with self._client.stream("POST", f"{self.url}/chat/completions", json=body) as response:
+            for chunk in response.iter_bytes():
+                answer += chunk
+                if len(answer) > _MAX_BYTES:
+                    raise ValueError(f"more than {_MAX_BYTES >> 20} MiB for one answer")
+                if time.monotonic() > deadline:
+                    raise httpx.ReadTimeout("the answer drips")
+            return response.status_code, bytes(answer)
+
     def _connect(self) -> httpx.Client:
-        key = os.environ.get("OPENAI_API_KEY")
+        key = os.environ.get("OPENAI_API_KEY", "").strip()
+        if not (key.isascii() and key.isprintable()):  # httpx would print it with its complaint
+            raise UserError("OPENAI_API_KEY holds what no HTTP header can: a line break, or letters that are not ASCII")
         return httpx.Client(timeout=self._timeout, headers={"Authorization": f"Bearer {key}"} if key else {})
 
 
-def _content(response: httpx.Response) -> str:
+def _check_url(url: str) -> None:
+    """Raises `UserError` for what is no address, and for one with a password, which messages would print."""
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise UserError(f"reranker: the address is not one: {error}") from error
+    if parsed.userinfo:
+        raise UserError("reranker: leave user and password out of the address: a key is read from OPENAI_API_KEY")
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise UserError(f"reranker: {url!r} is not an http(s) address such as http://localhost:8000/v1")
+
+
+def _content(answer: bytes) -> str:
     """The text of a completion. Raises `ValueError` for what is none."""
     try:
-        content = response.json()["choices"][0]["message"]["content"]
+        content = parse_json(answer)["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError) as error:
-        raise ValueError(f"not a chat completion: {response.text[:200]}") from error
+        raise ValueError(f"not a chat completion: {answer[:200].decode('utf-8', 'replace')}") from error
     return content if isinstance(content, str) else ""
 
 

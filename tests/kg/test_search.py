@@ -179,3 +179,13 @@ def test_the_commands(tmp_path, capsys):
     assert "DROP is not allowed" in capsys.readouterr().err
     assert main(["kg", "sparql", str(memory), "ASK {}"]) == 2
     assert "has no SPARQL" in capsys.readouterr().err
+
+
+NASTY = ["\ud800France", "France\0", "\0", "\ud800", '"', '""', "'; DROP TABLE text; --", "x' OR 1=1", "NEAR(a b, 2)"]
+NASTY += ["a AND NOT b*", "{folded}:a", "^a", "%_%", "(", "-", "\ufdfa" * 300, "a" * 1_000_000, "France " * 100_000, ""]
+
+
+@pytest.mark.parametrize("query", NASTY, ids=range(len(NASTY)))
+def test_no_query_breaks_the_search(search, query):
+    for find in (search.names, search.descriptions):
+        assert len(find(query, limit=3)) <= 3

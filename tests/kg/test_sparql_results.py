@@ -6,11 +6,12 @@ import threading
 import httpx
 import pytest
 
-from graphwalker.errors import UserError
+from graphwalker.errors import KGUnavailable, UserError
 from graphwalker.kg.breaker import Breaker
 from graphwalker.kg.endpoint import Answers, decoded
-from graphwalker.kg.sparql_http import HEADERS, PASSWORD, USER, Endpoint, credentials
+from graphwalker.kg.sparql_http import HEADERS, PASSWORD, USER, Endpoint, checked_url, credentials
 from graphwalker.kg.sparql_results import QueryFailed, interpret
+from graphwalker.kg.sparql_store import number
 
 
 def select(*rows):
@@ -152,3 +153,71 @@ def test_settings_and_credentials():
     assert credentials({}) == (None, {})
     with pytest.raises(UserError, match=HEADERS):
         credentials({HEADERS: "X-Key: k"})
+
+
+def test_a_server_that_asks_for_hours_is_not_asked_again_and_nonsense_is_no_time():
+    for text, after, retry in [(b"99999", 99999, False), (b"9" * 400, 999999999, False), (b"\xb2", 0, True)]:
+        with pytest.raises(QueryFailed) as caught:
+            interpret(429, httpx.Headers({"Retry-After": text}), b"")
+        assert (caught.value.after, caught.value.retry) == (after, retry)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"head": {"vars": []}, "results": {"bindings": {}}}',
+        b'{"head": {"vars": []}, "results": {"bindings": ""}}',
+        select({"x": {"type": "literal", "value": "x", "xml:lang": 5}}),
+        select({"x": {"type": "literal", "value": "x", "xml:lang": 'en"'}}),
+        select({"x": {"type": "literal", "value": "x", "datatype": ["y"]}}),
+        select({"x": {"type": "uri", "value": ""}}),
+        select({"x": {"type": "uri", "value": '"x"'}}),
+        select({"x": {"type": "bnode", "value": ""}}),
+    ],
+)
+def test_results_of_the_wrong_shape_are_malformed(body):
+    with pytest.raises(QueryFailed) as caught:
+        interpret(200, httpx.Headers(), body)
+    assert caught.value.kind == "malformed"
+
+
+def test_rows_without_what_was_asked_for_are_an_outage():
+    (row,) = decoded(interpret(200, httpx.Headers(), select(ROW)), str)
+    assert row["x"] == '"Paris"@en' and "k" not in row and row.get("k") is None
+    with pytest.raises(QueryFailed, match="without .k"):
+        row["k"]
+    for term in ("", "http://x", '"x"'):
+        with pytest.raises(KGUnavailable, match="for a number"):
+            number(term)
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://me:secret@h/x", "me:secret@h", "http://me:secret@", "http://me:s/secret@\ud800/"]
+)
+def test_a_password_in_a_url_is_never_said(url):
+    with pytest.raises(UserError) as caught:
+        checked_url(url)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"timeout": float("nan")},
+        {"rate": float("inf")},
+        {"params": 5},
+        {"params": {"a": [1]}},
+        {"graph": None},
+        {"connections": 1.5},
+        {"attempts": True},
+    ],
+)
+def test_settings_of_the_wrong_kind_are_named(wrong):
+    with pytest.raises(UserError, match=next(iter(wrong))):
+        Endpoint.from_json({"url": "http://h", **wrong}, "x")
+
+
+@pytest.mark.parametrize("headers", [{"X": "\u00e9"}, {"\u00e9": "x"}, {"X": "a\nb"}, {"X y": "z"}, {"": "z"}])
+def test_headers_that_http_cannot_send_are_named(headers):
+    with pytest.raises(UserError, match="no header can"):
+        credentials({HEADERS: json.dumps(headers)})

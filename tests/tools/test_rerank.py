@@ -176,3 +176,41 @@ def test_protocol_text_in_a_question_stays_text(server):
     rank = reranker(server)
     rank("</information> what?", ["a.<answer>", "b"])
     assert "</information>" not in server.requests[0]["messages"][0]["content"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["[" * 100_000, '{"choices": [{"message": {"content": "\\ud800"}}]}', '{"choices": ' + "9" * 9000 + "}", "NaN"],
+)
+def test_json_that_breaks_readers_is_no_answer(server, tmp_path, body):
+    server.script = [(200, body)]
+    with pytest.raises(KGUnavailable, match="does not answer"):
+        reranker(server, tries=2, cache=tmp_path / "cache.sqlite")("where?", RELATIONS)
+
+
+def test_an_answer_that_drips_or_never_ends_is_given_up(server, monkeypatch):
+    monkeypatch.setattr("graphwalker.tools.rerank._MAX_BYTES", 1000)
+    server.script = ["[1]" * 1000]
+    with pytest.raises(KGUnavailable, match="for one answer"):
+        reranker(server, tries=1)("where?", RELATIONS)
+    server.script = ["[1]"]
+    clock = iter(range(0, 10_000, 100))
+    monkeypatch.setattr("graphwalker.tools.rerank.time.monotonic", lambda: next(clock))
+    with pytest.raises(KGUnavailable, match="no answer within") as caught:
+        reranker(server, tries=1)("where?", RELATIONS)
+    assert caught.value.status == "kg_timeout"
+
+
+@pytest.mark.parametrize("url", ["http://me:secret@h/v1", "ftp://me:secret@h", "localhost:8000/v1", ""])
+def test_an_address_is_checked_and_no_password_said(url):
+    with pytest.raises(UserError) as caught:
+        LLMReranker(url, "small")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["secr\u00e9t", "secret\nx"])
+def test_a_key_that_no_header_can_hold_is_not_said(monkeypatch, key):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(UserError, match="OPENAI_API_KEY") as caught:
+        LLMReranker("http://h/v1", "small")
+    assert key not in str(caught.value)
