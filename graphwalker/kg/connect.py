@@ -16,7 +16,7 @@ from tqdm import tqdm
 from graphwalker.errors import UserError
 from graphwalker.files import atomic_folder
 from graphwalker.kg.build import _check_replaceable
-from graphwalker.kg.endpoint import STORE, decoded
+from graphwalker.kg.endpoint import STORE, decoded, pages
 from graphwalker.kg.kinds import write_kinds
 from graphwalker.kg.meta import LAYOUT, META, META_SCHEMA
 from graphwalker.kg.schema import Schema, load_schema
@@ -178,11 +178,7 @@ class _Survey:
 
     def _pages(self, query: str) -> Iterator[Row]:
         size = self._client.endpoint.max_rows or 100_000
-        for offset in range(0, 1 << 62, size):
-            rows = self._rows(f"{query} LIMIT {size} OFFSET {offset}", self._short)
-            yield from rows
-            if len(rows) < size:
-                return
+        return pages(lambda page: self._rows(page, self._short), query, size)
 
     def _rows(self, query: str, short: Callable[[str], str]) -> list[Row]:
         result = self._client.run(query)

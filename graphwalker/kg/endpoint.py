@@ -27,6 +27,7 @@ from graphwalker.types import Triple
 
 _CACHED, _CACHED_ROWS = 4_096, 200  # answers that are kept, and the rows of the largest such one
 _PAGE = 5_000
+_FEW = 100  # rows of a page that may be those of the page before: names come more than once
 STORE = "endpoint"
 
 
@@ -100,14 +101,22 @@ class EndpointStore(SparqlStore):
             if self._exists(pattern):
                 yield Triple(str(head), str(relation), str(tail))
             return
-        size = min(_PAGE, self.max_rows or _PAGE)
-        for offset in range(0, 1 << 62, size):
-            page = f"SELECT {wanted} {{ {pattern} }} LIMIT {size} OFFSET {offset}"
-            rows = decoded(self.client.run(page), self._short)
-            for row in rows:
-                yield Triple(*(row[v[1:]] if node is None else node for v, node in given.items()))
-            if len(rows) < size:
-                return
+        size, query = min(_PAGE, self.max_rows or _PAGE), f"SELECT {wanted} {{ {pattern} }}"
+        for row in pages(lambda page: decoded(self.client.run(page), self._short), query, size):
+            yield Triple(*(row[v[1:]] if node is None else node for v, node in given.items()))
+
+
+def pages(ask: Callable[[str], list[Row]], query: str, size: int) -> Iterator[Row]:
+    """All rows of a query, `size` at a time. Raises `QueryFailed` for a server that would send the same for ever."""
+    before: list[Row] = []
+    for offset in range(0, 1 << 62, size):
+        rows = ask(f"{query} LIMIT {size} OFFSET {offset}")
+        if len(rows) > size or (rows == before and size > _FEW and rows):
+            raise QueryFailed("malformed", f"the server does not keep to LIMIT {size} OFFSET {offset}")
+        yield from rows
+        if len(rows) < size:
+            return
+        before = rows
 
 
 def decoded(result: Result, short: Callable[[str], str]) -> list[Row]:

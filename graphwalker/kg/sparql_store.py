@@ -180,10 +180,12 @@ class SparqlStore(ABC):
             return set()
         hub, own, rows = False, [], []
         for row in self.rows(self.queries.around(term, HUB)):
-            k = number(row["k"])
+            k = _label(row["k"], range(OWN_NAME + 1))
             if k == MORE:
                 hub = True
             elif k == OWN_NAME:
+                if row["p"] not in self.schema.name_predicates:
+                    raise KGUnavailable(f"{row['p'][:40]!r} came for a predicate of names", kind="malformed")
                 own.append({"x": node, f"n{self.schema.name_predicates.index(row['p'])}": row["n"]})
             else:
                 rows.append((k, row))
@@ -216,7 +218,7 @@ class SparqlStore(ABC):
             for at in range(0, len(predicates), _HUB_PREDICATES):
                 part = predicates[at : at + _HUB_PREDICATES]
                 rows += self.rows(self.queries.sampled_steps(term, part, most))
-        return [(number(row["k"]), row) for row in rows]
+        return [(_label(row["k"], range(MORE)), row) for row in rows]
 
     def _shown(self, steps: set[Step]) -> list[Step]:
         """The steps without the incoming ones that state a declared reverse again."""
@@ -239,8 +241,9 @@ class SparqlStore(ABC):
             more, more_capped = self._ends(node, steps[middle:])
             return ends | more, capped | more_capped
         by_step: dict[int, set[str]] = defaultdict(set)
+        numbers = range(steps[0][0], steps[-1][0] + 1)
         for row in rows:
-            by_step[number(row["k"])].add(row["x"])
+            by_step[_label(row["k"], numbers)].add(row["x"])
         full = min(HUB + 1, self.max_rows or HUB + 1)
         capped = {k for k, _ in steps if len(by_step[k]) >= full}
         if self.max_rows and len(rows) >= self.max_rows:
@@ -289,6 +292,14 @@ class SparqlStore(ABC):
         if len(self._known_names) > _NAMES_KEPT:
             self._known_names = {}
         self._known_names.update(names)
+
+
+def _label(term: str, among: range) -> int:
+    """The number that tells what a row is about. Raises `KGUnavailable` for one that its query does not have."""
+    label = number(term)
+    if label not in among:
+        raise KGUnavailable(f"a row numbered {label} came, which was not asked for", kind="malformed")
+    return label
 
 
 def number(term: str) -> int:

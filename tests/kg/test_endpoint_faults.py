@@ -21,6 +21,7 @@ from graphwalker.files import write_json, write_jsonl
 from graphwalker.inference.chat_tokens import ChatTokens
 from graphwalker.inference.engine import Sampling
 from graphwalker.inference.rollout import Start, run_episodes
+from graphwalker.kg.build import build_from_triples
 from graphwalker.kg.open import open_kg
 from graphwalker.metrics.aggregate import score_run
 from graphwalker.protocol.prompts import Prompt
@@ -290,3 +291,41 @@ def test_the_server_is_killed_and_started_again_under_200_episodes(
     with contextlib.suppress(KGUnavailable):  # its breaker may still be open
         assert store.steps("m.fr")
     store.close()
+
+
+class _Rows(BaseHTTPRequestHandler):
+    """Gives the server's one row for whatever is asked."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.dumps({"head": {"vars": ["k"]}, "results": {"bindings": [self.server.row]}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.mark.parametrize("label", ["77", "-1", "5", "x", None])
+def test_rows_that_were_not_asked_for_are_an_outage(tmp_path, label):
+    triples = [("m.a", "a.b.c", "m.b"), ("m.a", "type.object.name", '"Ann"@en'), ("m.b", "type.object.name", '"B"@en')]
+    folder = build_from_triples(triples, tmp_path / "kg", store="oxigraph")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Rows)
+    server.row = {key: {"type": "uri", "value": f"http://e/{key}"} for key in "pqxe"}
+    server.row["n"] = {"type": "literal", "value": "1"}
+    if label:
+        server.row["k"] = {"type": "literal", "value": label}
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    meta = json.loads((folder / "meta.json").read_text("utf-8"))
+    url = f"http://127.0.0.1:{server.server_port}/"
+    write_json(folder / "meta.json", {**meta, "store": "endpoint", "endpoint": {"url": url, "attempts": 1}})
+    store = open_kg(folder)
+    try:
+        for call in ('get_relations("Ann")', 'get_triples("Ann", ["a.b.c"])'):
+            assert Toolbox(store, strict=False).session("").run(call).status == "kg_error"
+    finally:
+        store.close()
+        server.shutdown()
+        server.server_close()

@@ -8,7 +8,7 @@ import pytest
 
 from graphwalker.errors import KGUnavailable, UserError
 from graphwalker.kg.breaker import Breaker
-from graphwalker.kg.endpoint import Answers, decoded
+from graphwalker.kg.endpoint import Answers, decoded, pages
 from graphwalker.kg.sparql_http import HEADERS, PASSWORD, USER, Endpoint, checked_url, credentials
 from graphwalker.kg.sparql_results import QueryFailed, interpret
 from graphwalker.kg.sparql_store import number
@@ -221,3 +221,11 @@ def test_settings_of_the_wrong_kind_are_named(wrong):
 def test_headers_that_http_cannot_send_are_named(headers):
     with pytest.raises(UserError, match="no header can"):
         credentials({HEADERS: json.dumps(headers)})
+
+
+def test_a_server_that_ignores_limit_or_offset_does_not_keep_a_program_for_ever():
+    assert len(list(pages(lambda query: [{"x": "a"}] * (5 if query.endswith("OFFSET 0") else 2), "q", 5))) == 7
+    with pytest.raises(QueryFailed, match="LIMIT 5 OFFSET 0"):
+        list(pages(lambda query: [{"x": "a"}] * 6, "q", 5))
+    with pytest.raises(QueryFailed, match="LIMIT 500 OFFSET 500"):
+        list(pages(lambda query: [{"x": str(i)} for i in range(500)], "q", 500))
