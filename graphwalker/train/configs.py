@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from graphwalker.errors import at_least
+from graphwalker.episode_rewards import EPISODE_REWARDS
+from graphwalker.errors import UserError, at_least
 
 
 @dataclass
@@ -56,6 +57,15 @@ class QuestionData:
 
 @dataclass
 class RewardConfig:
-    """The reward: a weighted sum of named rewards (``graphwalker.rewards.REWARDS``); weights are ``reward_weights``."""
+    """The reward: a sum of named rewards (``graphwalker.episode_rewards``), weighted by TRL's ``reward_weights``."""
 
-    rewards: list[str] = field(default_factory=lambda: ["em"], metadata={"help": "Names of rewards."})
+    rewards: list[str] = field(
+        default_factory=lambda: ["em"], metadata={"help": f"Names of rewards: {', '.join(EPISODE_REWARDS)}."}
+    )
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.rewards if name not in EPISODE_REWARDS]
+        if unknown:
+            raise UserError(f"unknown reward {unknown[0]!r}; one of {', '.join(EPISODE_REWARDS)}")
+        if not self.rewards or len(set(self.rewards)) < len(self.rewards):
+            raise UserError(f"rewards: name at least one, and each once, got {self.rewards}")
