@@ -1,9 +1,9 @@
 """Rewards of whole episodes: pure functions of a trajectory, each in [0, 1], named in `EPISODE_REWARDS`.
 
 RL adds them up with weights (``rewards`` and ``reward_weights`` of a GRPO config); the default is ``em`` alone
-(GraphWalker, section 2.3). Those of the answer are `graphwalker.rewards`. The others say how it was come by, and can be
-had without a right answer: give them a small weight beside one that cannot. The turn-level ones are means over turns, as
-in KG-R1 (Song et al., 2025), so that a longer episode earns no more.
+(GraphWalker, section 2.3). Those of the answer are `graphwalker.rewards`. The others say how it was come by, and can
+be had without a right answer: give them a small weight beside one that cannot. The turn-level ones are means over
+turns, as in KG-R1 (Song et al., 2025), so that a longer episode earns no more.
 """
 
 import re

@@ -35,8 +35,8 @@ ALARMS: dict[str, tuple[Callable[[Logs], bool], str]] = {
     ),
     "repeated queries": (
         lambda log: _value(log, "episode/repeated_queries") > 0.3,
-        "more than three in ten queries repeat an earlier one of their episode: the reward turn_query counts a repeated "
-        "query as a bad one",
+        "more than three in ten queries repeat an earlier one of their episode: the reward turn_query counts those as "
+        "bad ones",
     ),
     "outages": (
         lambda log: _value(log, "episode/outage") > 0.05,
@@ -104,7 +104,7 @@ class HealthCallback(TrainerCallback):
 
 
 def stop_on_nan(trainer: Any) -> None:
-    """Let a trainer raise ``UserError`` at the micro-step whose loss is no finite number, before weights are changed."""
+    """Let a trainer raise ``UserError`` at the step whose loss is no finite number, before weights are changed."""
     train = trainer.training_step
 
     def checked(*args: Any, **kwargs: Any) -> torch.Tensor:

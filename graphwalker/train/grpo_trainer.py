@@ -7,18 +7,16 @@ resuming stay TRL's (GraphWalker, section 2.3: RL stage).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from accelerate.utils import gather_object
-from torch.utils.data import Sampler
 from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
 
-from graphwalker.errors import UserError, at_least
+from graphwalker.errors import UserError
 from graphwalker.inference.chat_tokens import ChatTokens
 from graphwalker.inference.engine import Sampling
 from graphwalker.inference.evaluate import episode_seed
@@ -28,55 +26,15 @@ from graphwalker.inference.transformers_engine import TransformersEngine
 from graphwalker.inference.turn_engine import TurnEngine, Turns
 from graphwalker.protocol import chat
 from graphwalker.train.alarms import HealthCallback
+from graphwalker.train.configs import RolloutConfig
 from graphwalker.train.groups import ALIVE, KINDS, group_kinds
+from graphwalker.train.loss_rows import keep_rows, moving_rows
 from graphwalker.train.rollout_log import episode_sums, outages_by_kind, total
-from graphwalker.train.turn_ratio import turn_means
+from graphwalker.train.sampler import ShuffledByEpoch
+from graphwalker.train.turn_ratio import with_turn_ratio
 
 SUMMED_LOSSES = ("cispo", "dapo", "vespo")  # divided by the tokens of the whole generation batch
 ROW_MEANS = ("dr_grpo", "grpo", "luspo", "sapo")  # divided by the number of rows
-
-
-@dataclass
-class RolloutConfig:
-    """How episodes are decoded during GRPO."""
-
-    rollout_rows: int = field(default=64, metadata={"help": "Episodes decoded at a time on each process."})
-    max_turn_tokens: int = field(
-        default=512, metadata={"help": "Tokens a turn may take; a longer one is cut and told so."}
-    )
-    max_episode_tokens: int = field(
-        default=4096, metadata={"help": "Tokens an episode may take, prompt and observations included."}
-    )
-
-    dead_groups: Literal["keep", "drop", "refill"] = field(
-        default="keep",
-        metadata={
-            "help": "What becomes of questions whose episodes all fared alike: keep them; drop them from loss and KL; "
-            "refill their places with other questions, then drop what is still dead (DAPO's dynamic sampling)."
-        },
-    )
-    max_refills: int = field(default=3, metadata={"help": "How often dead groups are refilled in a step."})
-
-    def __post_init__(self) -> None:
-        at_least(self, rollout_rows=1, max_turn_tokens=1, max_episode_tokens=1, max_refills=1)
-
-
-class _ShuffledByEpoch(Sampler):
-    """TRL's sampler, shuffled by the number of the epoch and not by what was shuffled before.
-
-    So a run that is resumed in a later epoch meets its questions in the order that it would have had.
-    """
-
-    def __init__(self, sampler: Any, epoch: Callable[[], int]):
-        self.sampler, self.epoch = sampler, epoch
-
-    def __iter__(self) -> Iterator[int]:
-        if self.sampler.shuffle:
-            self.sampler.generator.manual_seed(self.sampler.seed + self.epoch())
-        return iter(self.sampler)
-
-    def __len__(self) -> int:
-        return len(self.sampler)
 
 
 class EpisodeGRPOTrainer(GRPOTrainer):
@@ -84,7 +42,8 @@ class EpisodeGRPOTrainer(GRPOTrainer):
 
     Pass ``environment_factory=envs.trl_adapter.adapter_factory(...)``: the trainer resets each environment with its
     dataset row, this class runs the episodes, and reward functions receive them as ``trajectory``. ``rollout`` is a
-    ``RolloutConfig``. Without environments it generates as TRL does. ``importance_sampling_level`` may be ``turn`` too.
+    ``RolloutConfig``. Without environments it is TRL's trainer to the last bit, but for the group health it logs, dead
+    groups that are dropped where asked for, and ``importance_sampling_level``, which may be ``turn`` too.
     """
 
     _tag_names = ["graphwalker", "grpo"]
@@ -116,7 +75,7 @@ class EpisodeGRPOTrainer(GRPOTrainer):
         sampler = super()._get_train_sampler(dataset)
         if self.environment_factories is None:
             return sampler
-        return _ShuffledByEpoch(sampler, lambda: int(self.state.epoch or 0))
+        return ShuffledByEpoch(sampler, lambda: int(self.state.epoch or 0))
 
     def _generate_and_score_completions(self, inputs):
         """As TRL's; what cannot be scored, and dead groups unless they are kept, take no part in the loss."""
@@ -128,9 +87,10 @@ class EpisodeGRPOTrainer(GRPOTrainer):
         for kind in KINDS:
             self._metrics[mode][f"group/{kind}"].append(self._group_counts[kind] / self._group_counts.total())
         self._metrics[mode]["group/refilled"].append((self._group_counts.total() - len(kinds)) / len(kinds))
-        if self.environments is None and self.rollout.dead_groups == "keep":
-            return output
-        return self._leave_out(output, kinds)
+        return output if self._as_trl() else self._leave_out(output, kinds)
+
+    def _as_trl(self) -> bool:
+        return self.environment_factories is None and self.rollout.dead_groups == "keep"
 
     def _leave_out(self, output: dict[str, Any], kinds: list[str]) -> dict[str, Any]:
         """Mask the tokens of rows that are to take no part, and take them out of what the loss is divided by."""
@@ -312,8 +272,10 @@ class EpisodeGRPOTrainer(GRPOTrainer):
         inputs = dict(inputs)
         share, rows, beta = inputs.pop("share_in_loss", 1.0), inputs["advantages"].shape[0], self.beta
         kept = rows
-        if self.model.training:
-            inputs, kept = self._without_still_rows(inputs)
+        if self.model.training and not self._as_trl():
+            moves = moving_rows(inputs, self._advantages_decide())
+            kept = max(1, int(self.accelerator.gather(moves.sum()).max()))
+            inputs = keep_rows(inputs, moves, kept)
         if self.loss_type in ROW_MEANS:  # over the rows that are given: make it one over those that count
             scale = kept / rows / share
             inputs["advantages"], self.beta = inputs["advantages"] * scale, self.beta * float(scale)
@@ -323,35 +285,18 @@ class EpisodeGRPOTrainer(GRPOTrainer):
         finally:
             self._scored, self.beta = None, beta
 
-    def _without_still_rows(self, inputs: dict[str, Any]) -> tuple[dict[str, Any], int]:
-        rows = inputs["advantages"].shape[0]
-        moves = (inputs["completion_mask"] * inputs.get("tool_mask", 1)).any(dim=1)
+    def _advantages_decide(self) -> bool:
+        """Whether a row without an advantage adds nothing to the loss."""
         only_advantages = self.beta == 0 and not self._entropy_bonus_enabled and not self.aux_loss_enabled
-        if only_advantages and self.loss_type in SUMMED_LOSSES and self.top_entropy_quantile == 1.0:
-            moves &= inputs["advantages"].ne(0)
-        count = max(1, int(self.accelerator.gather(moves.sum()).max()))
-        keep = moves.long().argsort(descending=True, stable=True)[:count].sort().values
-        return {
-            key: value[keep] if isinstance(value, torch.Tensor) and value.shape[:1] == (rows,) else value
-            for key, value in inputs.items()
-        }, count
-
-    def _turn_ratio(self, logps: torch.Tensor, inputs: dict[str, Any]) -> torch.Tensor:
-        """Log-probabilities (B, T) whose ratio to the old ones is that of the turn; the KL term stays what it was."""
-        old = inputs.get("old_per_token_logps", logps.detach())
-        mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
-        turned = old + turn_means(logps - old, mask)
-        if self.beta != 0:
-            inputs["ref_per_token_logps"] = inputs["ref_per_token_logps"] + turned - logps
-        return turned
+        return only_advantages and self.loss_type in SUMMED_LOSSES and self.top_entropy_quantile == 1.0
 
     def _get_per_token_logps_and_entropies(self, model, input_ids, attention_mask, logits_to_keep, *args, **kwargs):
         """As TRL's, without computing the columns that are padding in every row.
 
         Episodes differ much in length, and all are padded to the longest of the generation batch.
         """
-        used = attention_mask.any(dim=0).nonzero()
         width = input_ids.shape[1]
+        used = attention_mask.any(dim=0).nonzero() if not self._as_trl() else torch.tensor([0, width - 1])
         # at least one column of the completions, in case all of them are masked
         first, last = int(used[0]), max(int(used[-1]) + 1, width - logits_to_keep + 1)
         right = width - last
@@ -362,5 +307,5 @@ class EpisodeGRPOTrainer(GRPOTrainer):
         pad = (logits_to_keep - right - kept, right)
         logps = torch.nn.functional.pad(logps, pad)
         if self.by_turn and self._scored is not None:
-            logps = self._turn_ratio(logps, self._scored)
+            logps = with_turn_ratio(logps, self._scored)
         return logps, None if entropies is None else torch.nn.functional.pad(entropies, pad), aux_loss

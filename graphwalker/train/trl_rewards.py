@@ -15,8 +15,9 @@ def reward_functions(
     """The named rewards as TRL reward functions.
 
     Raises ``UserError`` for names that ``RewardConfig`` refuses, and where ``weights`` (``reward_weights`` of the
-    config) are not one a reward. Each reads the episodes as the model saw them, which our trainer hands it, or else from the environments.
-    An episode that a KG outage ended gets ``None`` from every reward: it takes no part in the advantage.
+    config) are not one a reward. Each reads the episodes as the model saw them, which our trainer hands it, or else
+    from the environments. An episode that a KG outage ended gets ``None`` from every reward: it takes no part in the
+    advantage.
     """
     RewardConfig(list(names))
     if weights is not None and len(weights) != len(names):

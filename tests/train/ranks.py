@@ -1,4 +1,4 @@
-"""Processes that train on scripted episodes of unequal length; `test_ranks.py` starts this file and reads what it prints.
+"""Processes that train on scripted episodes of unequal length; `test_ranks.py` starts this file and reads its output.
 
 ``python ranks.py CASE FOLDER PROCESSES ...``: one run for each number of processes; FOLDER holds a KG and a tokenizer.
 The libraries are loaded once, and the processes are forks. Each prints a JSON line when it ends well: how many
