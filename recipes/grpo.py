@@ -51,7 +51,7 @@ def main() -> None:
         (QuestionData, EnvConfig, RewardConfig, RolloutConfig, ModelConfig, GRPOConfig), DEFAULT
     )
     print(f"GRPO on {data.questions} with {model_args.model_name_or_path}; output in {training.output_dir}", flush=True)
-    rewards = reward_functions(reward.rewards, training.reward_weights)
+    rewards = reward_functions(reward.rewards)
     with training.main_process_first(desc="data and model"):
         if data.demo_data:
             prepare_demo_data(data.demo_data)

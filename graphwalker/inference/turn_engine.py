@@ -53,7 +53,8 @@ class TurnEngine:
     def step(self) -> list[Completion]:
         waiting = [key for key, row in self.rows.items() if row.waits]
         turns, logprobs = self._generate([self.rows[key].ids for key in waiting], self.in_step.agree(len(waiting)))
-        return [self._take(key, *turn) for key, *turn in zip(waiting, turns, logprobs, strict=False)]
+        # what came for dummies is left
+        return [self._take(*turn) for turn in zip(waiting, turns, logprobs, strict=False)]
 
     def finish(self) -> None:
         """Take part in the turns of other processes, until none has an episode left."""

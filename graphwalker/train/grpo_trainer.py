@@ -9,6 +9,7 @@ resuming stay TRL's (GraphWalker, section 2.3: RL stage).
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from logging import LogRecord, getLogger
 from typing import Any
 
 import torch
@@ -37,6 +38,11 @@ SUMMED_LOSSES = ("cispo", "dapo", "vespo")  # divided by the tokens of the whole
 ROW_MEANS = ("dr_grpo", "grpo", "luspo", "sapo")  # divided by the number of rows
 
 
+def _is_no_outage(record: LogRecord) -> bool:
+    """TRL prints a whole episode for each that cannot be scored; here those are counted, and an alarm tells of them."""
+    return not str(record.msg).startswith("All reward functions returned None")
+
+
 class EpisodeGRPOTrainer(GRPOTrainer):
     """``GRPOTrainer`` whose completions are whole KG episodes.
 
@@ -47,6 +53,9 @@ class EpisodeGRPOTrainer(GRPOTrainer):
     """
 
     _tag_names = ["graphwalker", "grpo"]
+    importance_sampling_level: str
+    beta: float
+    _last_loaded_step: int
 
     def __init__(self, *args, rollout: RolloutConfig | None = None, **kwargs):
         super().__init__(*args, **kwargs)
@@ -63,6 +72,7 @@ class EpisodeGRPOTrainer(GRPOTrainer):
         self._rewards = torch.empty(0, 0)  # (N, R) of all processes, weighted
         self._scored: dict[str, Any] | None = None  # the inputs of the loss that is being computed
         self.add_callback(HealthCallback())
+        getLogger("trl.trainer.grpo_trainer").addFilter(_is_no_outage)
 
     def _agreement(self) -> Alone:
         """How processes keep in step while they generate: only where a pass of one needs the others."""

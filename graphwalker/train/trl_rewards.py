@@ -4,24 +4,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphwalker.episode_rewards import EPISODE_REWARDS, EpisodeReward
-from graphwalker.errors import UserError
 from graphwalker.train.configs import RewardConfig
 from graphwalker.types import Trajectory
 
 
-def reward_functions(
-    names: Sequence[str], weights: Sequence[float] | None = None
-) -> list[Callable[..., list[float | None]]]:
+def reward_functions(names: Sequence[str]) -> list[Callable[..., list[float | None]]]:
     """The named rewards as TRL reward functions.
 
-    Raises ``UserError`` for names that ``RewardConfig`` refuses, and where ``weights`` (``reward_weights`` of the
-    config) are not one a reward. Each reads the episodes as the model saw them, which our trainer hands it, or else
-    from the environments. An episode that a KG outage ended gets ``None`` from every reward: it takes no part in the
-    advantage.
+    Raises ``UserError`` for names that ``RewardConfig`` refuses. Each reads the episodes as the model saw them, which
+    our trainer hands it, or else from the environments. An episode that a KG outage ended gets ``None`` from every
+    reward: it takes no part in the advantage.
     """
     RewardConfig(list(names))
-    if weights is not None and len(weights) != len(names):
-        raise UserError(f"reward_weights: {len(weights)} weights for {len(names)} rewards ({', '.join(names)})")
     return [_trl(name, EPISODE_REWARDS[name]) for name in names]
 
 

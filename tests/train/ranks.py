@@ -1,7 +1,8 @@
-"""Processes that train on scripted episodes of unequal length; `test_ranks.py` starts this file and reads its output.
+"""Processes that train on scripted episodes of unequal length; `test_ranks.py` starts this file.
 
-``python ranks.py CASE FOLDER PROCESSES ...``: one run for each number of processes; FOLDER holds a KG and a tokenizer.
-The libraries are loaded once, and the processes are forks. Each prints a JSON line when it ends well: how many
+``python ranks.py CASE,... FOLDER PROCESSES ...``: a run of each case for each number of processes; FOLDER holds a KG
+and a tokenizer.
+The libraries are loaded once, and the processes are forks. Each that ends well leaves a ``.result`` in FOLDER: how many
 generation steps it took part in, and how many completions it checked. One that is handed another prompt's completion
 ends in an error.
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from accelerate.utils import gather_object
 from torch.distributed.fsdp import fully_shard
 from transformers import AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
@@ -31,10 +33,15 @@ from graphwalker.inference.transformers_engine import TransformersEngine
 from graphwalker.protocol.prompts import Prompt
 from graphwalker.protocol.render import render_turn
 from graphwalker.train import grpo_trainer, sft_data, tiny
+from graphwalker.train.configs import RolloutConfig
 from graphwalker.types import Entity, Question
 
-ROWS, STEPS, LIMIT = 16, 4, 60  # episodes a process, training steps, seconds
+GROUP, STEPS, LIMIT = 4, 3, 60  # episodes a question, training steps, seconds
 MARKER = re.compile(r"marker (\d+)")
+FRANCE, PARIS = Entity("France", "m.fr"), Entity("Paris", "m.paris")
+QUESTIONS = [Question(f"q{n}", f"This is marker {n}.", (FRANCE,), (PARIS,)) for n in range(40)]
+QUIET = {"report_to": "none", "use_cpu": True, "bf16": False, "disable_tqdm": True, "save_strategy": "no"}
+QUIET |= {"ddp_timeout": LIMIT, "logging_steps": 1, "beta": 0.0}
 
 
 def reply(text: str) -> str:
@@ -57,6 +64,9 @@ class Checked:
         self.count = 0
 
     def __call__(self, prompts, completions, **kwargs) -> list[float]:
+        markers = gather_object([MARKER.search(prompt[-1]["content"])[1] for prompt in prompts])
+        groups = [set(markers[i : i + GROUP]) for i in range(0, len(markers), GROUP)]
+        assert all(len(group) == 1 for group in groups), "a group of several questions"
         for prompt, completion in zip(prompts, completions, strict=True):
             asked = MARKER.search(prompt[-1]["content"])[1]
             said = {
@@ -68,7 +78,8 @@ class Checked:
             assert said == {asked}, f"the completion of marker {asked} is that of {said}"
             assert turns == int(asked) % 9 + 1, f"marker {asked} has {turns} turns"
             self.count += 1
-        return [float(i % 2) for i in range(len(prompts))]
+        # every third question is hopeless, so that its group is dead and refilled
+        return [float(i % 2 and int(MARKER.search(p[-1]["content"])[1]) % 3 > 0) for i, p in enumerate(prompts)]
 
 
 class SharedPasses:
@@ -145,10 +156,8 @@ def train(case: str, folder: Path) -> dict[str, int]:
     """Train with our trainer (``local`` or ``server``) or TRL's own (``trl-server``)."""
     tokenizer = AutoTokenizer.from_pretrained(folder / "tokenizer")
     make_env = env_factory(EnvConfig(kg=str(folder / "kg"), prompt="compact"))
-    france, paris = Entity("France", "m.fr"), Entity("Paris", "m.paris")
-    questions = [Question(f"q{n}", f"This is marker {n}.", (france,), (paris,)) for n in range(40)]
-    options = {"max_steps": STEPS, "per_device_train_batch_size": ROWS, "num_generations": 4, "ddp_timeout": LIMIT}
-    quiet = {"report_to": "none", "use_cpu": True, "bf16": False, "disable_tqdm": True, "save_strategy": "no"}
+    rows = 16 if os.environ["WORLD_SIZE"] == "3" else 18  # with 18, some groups lie on two processes
+    options = {"max_steps": STEPS, "per_device_train_batch_size": rows, "num_generations": GROUP}
     checked = Checked()
     ours = case != "trl-server"
     if case == "local":
@@ -156,11 +165,11 @@ def train(case: str, folder: Path) -> dict[str, int]:
     trainer = (grpo_trainer.EpisodeGRPOTrainer if ours else GRPOTrainer)(
         model=tiny.make_model(tokenizer, "qwen2", width=16, layers=1, heads=1),
         reward_funcs=checked,
-        args=GRPOConfig(str(folder / "out"), max_completion_length=2000, beta=0.0, logging_steps=1, **options, **quiet),
-        train_dataset=sft_data.prompts(questions, Prompt("compact")),
+        args=GRPOConfig(str(folder / "out"), max_completion_length=2000, **options, **QUIET),
+        train_dataset=sft_data.prompts(QUESTIONS, Prompt("compact")),
         processing_class=tokenizer,
         environment_factory=adapter_factory(make_env),
-        **({"rollout": grpo_trainer.RolloutConfig(8, 64, 2000)} if ours else {}),
+        **({"rollout": RolloutConfig(8, 64, 2000, dead_groups="refill")} if ours else {}),
     )
     trainer.in_step = InStep()
     if case.endswith("server"):
@@ -169,7 +178,8 @@ def train(case: str, folder: Path) -> dict[str, int]:
         trainer.vllm_generation = ServerGeneration(trainer)
     trainer.train()
     steps = SharedPasses.steps if case == "local" else trainer.vllm_generation.steps
-    return {"steps": steps, "checked": checked.count}
+    refilled = sum(entry.get("group/refilled", 0) for entry in trainer.state.log_history)
+    return {"steps": steps, "checked": checked.count, "refilled": refilled}
 
 
 def sharded(case: str, folder: Path) -> dict[str, int]:
@@ -199,13 +209,53 @@ def sharded(case: str, folder: Path) -> dict[str, int]:
     return {"steps": 0, "checked": len(whole)}
 
 
+def zero3(case: str, folder: Path) -> dict[str, float]:
+    """Train under ZeRO-3, with weights gathered for generation or not; turns are longer on the second process."""
+    os.environ.pop("ACCELERATE_USE_CPU")  # with it accelerate leaves DeepSpeed out
+    os.environ |= {"ACCELERATE_USE_DEEPSPEED": "true", "DS_ACCELERATOR": "cpu"}
+    tokenizer = AutoTokenizer.from_pretrained(folder / "tokenizer")
+    batch = dict.fromkeys(("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"), "auto")
+    stage = {"stage": 3, "stage3_param_persistence_threshold": 0}  # no weight is small enough to stay whole
+    trainer = grpo_trainer.EpisodeGRPOTrainer(
+        model=tiny.make_model(tokenizer, "qwen2", width=32, layers=2, heads=2),
+        reward_funcs=lambda completion_ids, **kwargs: [float(sum(ids) % 7) for ids in completion_ids],
+        args=GRPOConfig(
+            str(folder / "out"),
+            deepspeed={"zero_optimization": stage, "zero_force_ds_cpu_optimizer": False, **batch},
+            ds3_gather_for_generation=case == "zero3-gathered",
+            max_steps=2,
+            per_device_train_batch_size=4,
+            num_generations=2,
+            max_completion_length=200,
+            optim="sgd",
+            learning_rate=0.5,
+            **QUIET,
+        ),
+        train_dataset=sft_data.prompts(QUESTIONS, Prompt("compact")),
+        processing_class=tokenizer,
+        environment_factory=adapter_factory(env_factory(EnvConfig(kg=str(folder / "kg"), prompt="compact"))),
+        rollout=RolloutConfig(3, 4 + 4 * int(os.environ["RANK"]), 150),
+    )
+    assert trainer._dist.is_zero3 and isinstance(trainer.in_step, InStep) == (case == "zero3")
+    trainer.train()
+    import deepspeed
+
+    with deepspeed.zero.GatheredParameters(list(trainer.model.parameters())):
+        return {"weights": sum(p.double().abs().sum().item() for p in trainer.model.parameters())}
+
+
+CASES = {"sharded": sharded, "zero3": zero3, "zero3-gathered": zero3}
+
+
 def rank(case: str, folder: Path, processes: int, number: int, port: int) -> None:
     place = {"RANK": number, "LOCAL_RANK": number, "WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes}
     place |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "ACCELERATE_USE_CPU": "true"}
     os.environ.update({key: str(value) for key, value in place.items()})
     torch.set_num_threads(1)
-    result = (sharded if case == "sharded" else train)(case, folder)
-    print(json.dumps({"processes": processes, "rank": number, **result}), flush=True)
+    result = CASES.get(case, train)(case, folder)
+    out = folder / f"{case}-{processes}-{number}.result"
+    out.write_text(json.dumps({"processes": processes, "rank": number, **result}))
+    sys.stdout.flush()
     os._exit(0)  # without waiting for the other processes
 
 
@@ -228,5 +278,5 @@ def run(case: str, folder: Path, processes: int) -> bool:
 
 
 if __name__ == "__main__":
-    case, folder, *counts = sys.argv[1:]
-    sys.exit(not all(run(case, Path(folder), int(count)) for count in counts))
+    cases, folder, *counts = sys.argv[1:]
+    sys.exit(not all(run(case, Path(folder), int(count)) for case in cases.split(",") for count in counts))

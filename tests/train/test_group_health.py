@@ -1,5 +1,7 @@
 """What takes no part in training has no influence on it: outages, dropped groups; and what refills them."""
 
+from argparse import Namespace
+
 import pytest
 import torch
 
@@ -7,8 +9,8 @@ from graphwalker.errors import UserError
 from graphwalker.inference import load
 from graphwalker.protocol.render import render_turn
 from graphwalker.tools.observation import Observation
+from graphwalker.train.config_values import check_limits
 from graphwalker.train.configs import RewardConfig, RolloutConfig
-from graphwalker.train.trl_rewards import reward_functions
 
 WRONG = render_turn("A guess.", "answer", '["Atlantis"]')
 LONGER = render_turn("A guess that takes much longer to write down.", "answer", '["Atlantis", "Lemuria"]')
@@ -157,7 +159,11 @@ def test_refilling_ends_where_there_is_nothing_else(make_grpo, make_model, use_s
 
 def test_bad_configs_are_refused():
     with pytest.raises(UserError, match=r"reward_weights: 1 weights for 2 rewards \(em, format\)"):
-        reward_functions(["em", "format"], [1.0])
+        check_limits(Namespace(rewards=["em", "format"], reward_weights=[1.0]))
+    with pytest.raises(
+        UserError, match="importance_sampling_level: expected one of token, turn, sequence, got 'turns'"
+    ):
+        check_limits(Namespace(importance_sampling_level="turns"))
     with pytest.raises(UserError, match="unknown reward 'exact'; one of em, em_set"):
         RewardConfig(["exact"])
     with pytest.raises(UserError, match="each once"):

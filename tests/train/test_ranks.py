@@ -18,7 +18,7 @@ FAULT = re.compile(r"the completion of marker|gloo|[Tt]imed out|mismatch")
 
 @pytest.fixture
 def ranks(tmp_path, toy_kg, toy_tokenizer):
-    """Run a case of `ranks.py` with each of the numbers of processes; gives what the processes printed."""
+    """Run a case of `ranks.py` with each of the numbers of processes; gives the results of the processes."""
     shutil.copytree(toy_kg, tmp_path / "kg")
     toy_tokenizer.save_pretrained(tmp_path / "tokenizer")
 
@@ -28,7 +28,7 @@ def ranks(tmp_path, toy_kg, toy_tokenizer):
         command = [sys.executable, str(SCRIPT), case, str(tmp_path), *map(str, processes)]
         done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path)
         assert done.returncode == 0, done.stderr[-2000:]
-        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        return [json.loads(file.read_text()) for file in sorted(tmp_path.glob("*.result"))]
 
     return run
 
@@ -41,10 +41,11 @@ def _steps(results: list[dict]) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("case", "least"), [("local", 1000), ("server", 100)])
+@pytest.mark.parametrize(("case", "least"), [("local", 1000), ("server", 200)])
 def test_every_completion_is_its_prompts(ranks, case, least):
     results = ranks(case, 2, 3, 4)
-    assert len(results) == 2 + 3 + 4 and {result["checked"] for result in results} == {4 * 16}
+    assert len(results) == 2 + 3 + 4 and all(result["checked"] >= 3 * 16 for result in results)
+    assert all(result["refilled"] > 0 for result in results)
     assert _steps(results) >= least
 
 
@@ -61,4 +62,11 @@ def test_every_completion_is_its_prompts_in_trl_alone(ranks):
 
 @pytest.mark.slow
 def test_a_sharded_model_decodes_what_the_whole_one_does(ranks):
-    assert [result["checked"] for result in sorted(ranks("sharded", 2), key=lambda r: r["rank"])] == [1, 3]
+    assert [result["checked"] for result in ranks("sharded", 2)] == [1, 3]
+
+
+@pytest.mark.slow
+@pytest.mark.deepspeed
+def test_weights_that_stay_sharded_while_they_generate_train_alike(ranks):
+    results = ranks("zero3,zero3-gathered", 2)
+    assert len(results) == 4 and len({result["weights"] for result in results}) == 1
