@@ -1,6 +1,7 @@
 """GRPO against the live KG with an exact-match reward (GraphWalker, section 2.3: RL stage).
 
-Left out relative to the paper: the importance ratio is per token unless the config says otherwise.
+Differs from the paper: the importance ratio is per token unless the config says otherwise
+(``importance_sampling_level: turn`` is the paper's notation).
 
 On a CPU, in minutes:    accelerate launch recipes/grpo.py
 On several GPUs:         accelerate launch --num_processes 8 recipes/grpo.py --config recipes/grpo/CONFIG.yaml

@@ -169,6 +169,7 @@ def toy_tokenizer(toy_trajectories):
 def scripted_engine():
     """The class of an engine without a model: it says what its script holds, row by row and turn by turn."""
     from graphwalker.inference.engine import Completion
+    from graphwalker.inference.in_step import Alone
 
     class ScriptedEngine:
         """``script(key)`` gives a row's turns; a turn that is a pair ``(text, False)`` was cut at its token cap.
@@ -176,8 +177,9 @@ def scripted_engine():
         Rows that ended their turn come out last in, first out: not in the order in which they were added.
         """
 
-        def __init__(self, tokenizer, script, *, capacity=4, max_length=1024):
+        def __init__(self, tokenizer, script, *, capacity=4, max_length=1024, in_step=None):
             self.tokenizer, self.script, self.capacity, self.max_length = tokenizer, script, capacity, max_length
+            self.in_step, self.steps = in_step or Alone(), 0
             self.open, self.waiting, self.fed = {}, [], {}
 
         def add(self, key, ids, sampling, seed):
@@ -187,7 +189,12 @@ def scripted_engine():
             self.fed[key] += ids
             self.waiting.append(key)
 
+        def finish(self):
+            self.in_step.finish(lambda most: None)
+
         def step(self):
+            self.in_step.agree(1)
+            self.steps += 1
             key = self.waiting.pop()
             turn = next(self.open[key])
             text, stopped = turn if isinstance(turn, tuple) else (turn, True)

@@ -3,15 +3,19 @@
 Open rows lie in front (rows 0 … n-1 of the cache), so a decoding pass reads views and copies nothing.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from types import MethodType
 
 import numpy as np
 import torch
+from torch.distributed.fsdp import FSDPModule, register_fsdp_forward_method
 
 from graphwalker.inference.attention import grouped
 from graphwalker.inference.cache import RaggedCache
 from graphwalker.inference.engine import Completion, Sampling
+from graphwalker.inference.in_step import Alone
 from graphwalker.inference.sampling import draw
 
 PREFILL_TOKENS = 4096  # per forward pass, padding included: bounds the activations
@@ -34,8 +38,9 @@ class TransformersEngine:
     """Decodes with a causal language model from transformers.
 
     ``model`` may be on any device, in any floating-point type. ``capacity`` rows are open at a time.
-    ``stop_ids`` end a turn (default: the tokenizer's end-of-sequence token). Raises ``ValueError`` for a
-    model whose layers the ragged cache does not know, or whose logits are not its output head's alone.
+    ``stop_ids`` end a turn (default: the tokenizer's end-of-sequence token). ``in_step`` is for a model whose
+    forward pass needs every process: each then calls ``finish`` after its last episode. Raises ``ValueError`` for
+    a model whose layers the ragged cache does not know, or whose logits are not its output head's alone.
     """
 
     def __init__(
@@ -46,6 +51,7 @@ class TransformersEngine:
         capacity: int = 64,
         max_length: int | None = None,
         stop_ids: Sequence[int] | None = None,
+        in_step: Alone | None = None,
     ):
         self.model, self.tokenizer, self.capacity = model, tokenizer, capacity
         config = model.config.get_text_config()
@@ -56,6 +62,8 @@ class TransformersEngine:
         self.stop_ids = frozenset(stop_ids or [tokenizer.eos_token_id])
         self.cache = RaggedCache(config, capacity)
         self.mask_by_kind = bool(getattr(config, "layer_types", None))
+        self.in_step = in_step or Alone()
+        self.next_logits = _entry(model)
         self.rows: list[_Row] = []  # row i of the cache
         self.position: dict[Hashable, int] = {}
 
@@ -81,7 +89,11 @@ class TransformersEngine:
             self.rows[hole] = last
             self.position[last.key] = hole
 
-    @torch.inference_mode()
+    def finish(self) -> None:
+        """Take part in the passes of other processes, until none has an episode left."""
+        with self._no_gradients():
+            self.in_step.finish(lambda most: self._idle())
+
     def step(self) -> list[Completion]:
         """Advance the rows: by one token, and those with new text through it once enough of them wait.
 
@@ -90,11 +102,16 @@ class TransformersEngine:
         """
         waiting = [i for i, row in enumerate(self.rows) if row.decoding and len(row.pending) > 1]
         finished = []
-        if len(waiting) * WAITING_SHARE >= sum(row.decoding for row in self.rows):
-            finished = [done for group in self._groups(waiting) for done in self._forward(group)]
-        if any(row.decoding and len(row.pending) == 1 for row in self.rows):
-            finished += self._forward(None)
+        with self._no_gradients():
+            if len(waiting) * WAITING_SHARE >= sum(row.decoding for row in self.rows):
+                finished = [done for group in self._groups(waiting) for done in self._forward(group)]
+            if any(row.decoding and len(row.pending) == 1 for row in self.rows):
+                finished += self._forward(None)
         return finished
+
+    def _no_gradients(self) -> AbstractContextManager:
+        # weights that a pass gathers in inference mode could not be trained afterwards
+        return torch.inference_mode() if type(self.in_step) is Alone else torch.no_grad()
 
     def _groups(self, waiting: list[int]) -> list[list[int]]:
         """Rows to read together: of like lengths where there are many tokens, so that little is padding."""
@@ -118,23 +135,27 @@ class TransformersEngine:
         padded = [row.pending[:n] + [0] * (width - n) for row, n in zip(rows, new, strict=True)]
         positions, mask = self.cache.begin(index, new, device)
         by_kind = {kind: mask if kind == "full_attention" else None for kind in self.cache.kinds}
+        self.in_step.agree(1)
         with grouped(self.model):
-            hidden = self.model.get_decoder()(
+            logits = self.next_logits(
+                torch.tensor(new, device=device) - 1,
                 input_ids=torch.tensor(padded, device=device),  # (B, T)
                 attention_mask=by_kind if self.mask_by_kind else mask,
                 position_ids=positions,
                 past_key_values=self.cache,
                 use_cache=True,
-            ).last_hidden_state  # (B, T, C)
-        last = torch.tensor(new, device=device) - 1
-        # the output head runs on one position a row only
-        logits = self.model.get_output_embeddings()(hidden[torch.arange(len(rows), device=device), last])  # (B, V)
+            )  # (B, V)
         drawing = [at_work and not row.sampling.greedy for row, at_work in zip(rows, busy, strict=True)]
         uniforms = [row.random.random() if draws else 0.0 for row, draws in zip(rows, drawing, strict=True)]
         tokens, logprobs = draw(logits, [row.sampling for row in rows], uniforms)
         drawn = zip(rows, tokens, logprobs, busy, strict=True)
         taken = [self._take(row, token, logprob) for row, token, logprob, at_work in drawn if at_work]
         return [done for done in taken if done]
+
+    def _idle(self) -> None:
+        """A pass over one token that nobody reads."""
+        token = torch.zeros(1, 1, dtype=torch.long, device=self.model.device)
+        self.next_logits(token[0], input_ids=token, use_cache=False)
 
     def _take(self, row: _Row, token: int, logprob: float) -> Completion | None:
         """Append a drawn token to its row; the turn, if that ended it."""
@@ -147,6 +168,22 @@ class TransformersEngine:
             return None
         row.decoding = False
         return Completion(row.key, row.ids, row.logprobs, stopped)
+
+
+def _next_logits(model, last: torch.Tensor, **inputs) -> torch.Tensor:
+    """Logits (B, V) after the positions ``last`` (B,); the output head runs on one position a row only."""
+    hidden = model.get_decoder()(**inputs).last_hidden_state  # (B, T, C)
+    return model.get_output_embeddings()(hidden[torch.arange(len(last), device=last.device), last])
+
+
+def _entry(model) -> Callable[..., torch.Tensor]:
+    """`_next_logits` of a model; a sharded one (FSDP2) is entered at its root, which gathers what no layer owns."""
+    if not isinstance(model, FSDPModule):
+        return MethodType(_next_logits, model)
+    if not hasattr(model, "next_logits"):
+        model.next_logits = MethodType(_next_logits, model)
+        register_fsdp_forward_method(model, "next_logits")
+    return model.next_logits
 
 
 def _check_head(config) -> None:

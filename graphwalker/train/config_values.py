@@ -32,6 +32,7 @@ LOWEST = {
     "epsilon": 0,
 }
 SEEDS = 2**32  # numpy takes no more
+RATIOS = ("token", "turn", "sequence")
 
 _NAMES: dict[Any, str] = {
     bool: "true or false",
@@ -62,11 +63,17 @@ def check_types(where: str | Path, values: Mapping[str, Any], dataclasses: Seque
 
 
 def check_limits(values: Namespace) -> None:
-    """Raise ``UserError`` for a parsed setting of TRL's that is out of range or needs a package that is missing."""
+    """Raise ``UserError`` for a parsed setting of TRL's that is out of range or needs what is missing."""
     at_least(values, **{key: low for key, low in LOWEST.items() if hasattr(values, key)})
     seed = getattr(values, "seed", 0)
     if seed >= SEEDS:
         raise UserError(f"seed: must be below {SEEDS}, got {seed}")
+    level = getattr(values, "importance_sampling_level", "token")
+    if level not in RATIOS:
+        raise UserError(f"importance_sampling_level: expected one of {', '.join(RATIOS)}, got {level!r}")
+    rewards, weights = getattr(values, "rewards", None), getattr(values, "reward_weights", None)
+    if rewards and weights is not None and len(weights) != len(rewards):
+        raise UserError(f"reward_weights: {len(weights)} weights for {len(rewards)} rewards ({', '.join(rewards)})")
     if getattr(values, "deepspeed", None) and find_spec("deepspeed") is None:
         raise UserError("deepspeed: the package is not installed: pip install 'graphwalker-kgqa[deepspeed]'")
 

@@ -1,8 +1,10 @@
 """The recipes' own settings, beside TRL's ``ModelConfig``, ``SFTConfig`` and ``GRPOConfig``."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
-from graphwalker.errors import at_least
+from graphwalker.episode_rewards import EPISODE_REWARDS
+from graphwalker.errors import UserError, at_least
 
 
 @dataclass
@@ -56,6 +58,40 @@ class QuestionData:
 
 @dataclass
 class RewardConfig:
-    """The reward: a weighted sum of named rewards (``graphwalker.rewards.REWARDS``); weights are ``reward_weights``."""
+    """The reward: a sum of named rewards (``graphwalker.episode_rewards``), weighted by TRL's ``reward_weights``."""
 
-    rewards: list[str] = field(default_factory=lambda: ["em"], metadata={"help": "Names of rewards."})
+    rewards: list[str] = field(
+        default_factory=lambda: ["em"], metadata={"help": f"Names of rewards: {', '.join(EPISODE_REWARDS)}."}
+    )
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.rewards if name not in EPISODE_REWARDS]
+        if unknown:
+            raise UserError(f"unknown reward {unknown[0]!r}; one of {', '.join(EPISODE_REWARDS)}")
+        if not self.rewards or len(set(self.rewards)) < len(self.rewards):
+            raise UserError(f"rewards: name at least one, and each once, got {self.rewards}")
+
+
+@dataclass
+class RolloutConfig:
+    """How episodes are decoded during GRPO."""
+
+    rollout_rows: int = field(default=64, metadata={"help": "Episodes decoded at a time on each process."})
+    max_turn_tokens: int = field(
+        default=512, metadata={"help": "Tokens a turn may take; a longer one is cut and told so."}
+    )
+    max_episode_tokens: int = field(
+        default=4096, metadata={"help": "Tokens an episode may take, prompt and observations included."}
+    )
+
+    dead_groups: Literal["keep", "drop", "refill"] = field(
+        default="keep",
+        metadata={
+            "help": "What becomes of questions whose episodes all fared alike: keep them; drop them from loss and KL; "
+            "refill their places with other questions, then drop what is still dead (DAPO's dynamic sampling)."
+        },
+    )
+    max_refills: int = field(default=3, metadata={"help": "How often dead groups are refilled in a step."})
+
+    def __post_init__(self) -> None:
+        at_least(self, rollout_rows=1, max_turn_tokens=1, max_episode_tokens=1, max_refills=1)

@@ -18,6 +18,7 @@ from trl import TrlParser
 
 from graphwalker.errors import UserError
 from graphwalker.files import end_on_sigterm
+from graphwalker.train.alarms import stop_on_nan
 from graphwalker.train.config_values import check_limits, check_types
 from graphwalker.yaml_file import read_yaml
 
@@ -134,6 +135,7 @@ def train_and_save(trainer: Any) -> None:
         checkpoint = get_last_checkpoint(str(out))
     if checkpoint:
         trainer.accelerator.print(f"Going on from {checkpoint}")
+    stop_on_nan(trainer)
     try:
         result = trainer.train(resume_from_checkpoint=checkpoint)
         _save_model(trainer, out)

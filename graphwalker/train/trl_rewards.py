@@ -3,33 +3,28 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from graphwalker.errors import UserError
-from graphwalker.rewards import REWARDS
+from graphwalker.episode_rewards import EPISODE_REWARDS, EpisodeReward
+from graphwalker.train.configs import RewardConfig
 from graphwalker.types import Trajectory
 
 
 def reward_functions(names: Sequence[str]) -> list[Callable[..., list[float | None]]]:
-    """The named rewards as TRL reward functions; raises ``UserError`` for a name that is none.
+    """The named rewards as TRL reward functions.
 
-    Each reads the episodes from the environments that the trainer hands it. An episode that a KG outage
-    ended gets ``None``: TRL leaves it out of the advantage.
+    Raises ``UserError`` for names that ``RewardConfig`` refuses. Each reads the episodes as the model saw them, which
+    our trainer hands it, or else from the environments. An episode that a KG outage ended gets ``None`` from every
+    reward: it takes no part in the advantage.
     """
-    unknown = [name for name in names if name not in REWARDS]
-    if unknown:
-        raise UserError(f"unknown reward {unknown[0]!r}; one of {', '.join(REWARDS)}")
-    return [_trl(name) for name in names]
+    RewardConfig(list(names))
+    return [_trl(name, EPISODE_REWARDS[name]) for name in names]
 
 
-def _trl(name: str) -> Callable[..., list[float | None]]:
-    score = REWARDS[name]
-
-    def one(trajectory: Trajectory) -> float | None:
-        if trajectory.ending == "outage":
-            return None
-        return score(trajectory.answer or (), trajectory.question.answers)
-
-    def reward(environments: Sequence[Any], **kwargs: Any) -> list[float | None]:
-        return [one(environment.episode.trajectory()) for environment in environments]
+def _trl(name: str, score: EpisodeReward) -> Callable[..., list[float | None]]:
+    def reward(
+        trajectory: Sequence[Trajectory] | None = None, environments: Sequence[Any] = (), **kwargs: Any
+    ) -> list[float | None]:
+        episodes = trajectory or [environment.episode.trajectory() for environment in environments]
+        return [None if episode.ending == "outage" else score(episode) for episode in episodes]
 
     reward.__name__ = name
     return reward

@@ -69,8 +69,8 @@ def use_script(monkeypatch, scripted_engine):
     """Put a scripted engine in the place of the trainer's: ``script(key)`` gives the turns of rollout ``key``."""
 
     def use(script):
-        def make(model, tokenizer, *, capacity, max_length):
-            return scripted_engine(tokenizer, script, capacity=capacity, max_length=10_000)
+        def make(model, tokenizer, *, capacity, max_length, in_step):
+            return scripted_engine(tokenizer, script, capacity=capacity, max_length=10_000, in_step=in_step)
 
         monkeypatch.setattr("graphwalker.train.grpo_trainer.TransformersEngine", make)
 

@@ -52,7 +52,7 @@ def test_rewards_and_advantages(make_grpo, use_script, toy_tasks):
 
 def test_an_outage_is_not_a_wrong_answer(make_grpo, use_script, monkeypatch):
     trainer = make_grpo()
-    outage = Observation("Error: the graph does not answer.", "kg_timeout")
+    outage = Observation("Error: the graph does not answer.", "kg_timeout", outage="timeout")
 
     def script(key):
         if key in (0, 3):
@@ -61,14 +61,15 @@ def test_an_outage_is_not_a_wrong_answer(make_grpo, use_script, monkeypatch):
         return [RIGHT] if key in (1, 2) else [WRONG]
 
     use_script(script)
-    monkeypatch.setattr("graphwalker.train.trl_rewards.REWARDS", {"em": lambda given, gold: float(given == ("Paris",))})
+    rewards = {"em": lambda t: float(t.answer == ("Paris",))}
+    monkeypatch.setattr("graphwalker.train.trl_rewards.EPISODE_REWARDS", rewards)
     trainer.reward_funcs = reward_functions(["em"])
     batches, rewards = _record(trainer, "_generate_and_score_completions"), _record(trainer, "_calculate_rewards")
     trainer.train()
     assert [math.isnan(value) for value in rewards[0][:, 0].tolist()] == [key in (0, 3) for key in range(8)]
     assert batches[0]["advantages"].tolist() == pytest.approx([0.0] * 8)  # 1 and 1 beside the outages: no difference
     (log,) = [entry for entry in trainer.state.log_history if "reward" in entry]
-    assert log["episode/outage"] == 0.25
+    assert log["episode/outage"] == 0.25 and log["outage/timeout"] == 2
 
 
 def test_unknown_rewards_are_refused():
