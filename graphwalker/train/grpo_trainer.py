@@ -22,6 +22,7 @@ from graphwalker.inference.evaluate import episode_seed
 from graphwalker.inference.rollout import Rollout, Start, run_episodes
 from graphwalker.inference.transformers_engine import TransformersEngine
 from graphwalker.protocol import chat
+from graphwalker.train.masks import check_rollouts
 from graphwalker.types import RAN
 
 SUMMED_LOSSES = ("cispo", "dapo", "vespo")  # divided by the tokens of the whole generation batch
@@ -83,6 +84,7 @@ class EpisodeGRPOTrainer(GRPOTrainer):
         """TRL's hook: from prompts to token ids and masks, in the order of the prompts."""
         mode = "train" if self.model.training else "eval"
         rollouts = self._run(prompts)
+        check_rollouts(rollouts)
         self._log_rollouts(mode, rollouts)
         completions = [chat.turn_messages(r.trajectory()) for r in rollouts]
         return (
