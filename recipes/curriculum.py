@@ -27,11 +27,12 @@ from graphwalker.report.page import write_report
 from graphwalker.report.stages import format_gains, format_stage_table, stage_gains, stage_table
 from graphwalker.tools.questions import read_questions
 from graphwalker.tools.toolbox import Toolbox
-from graphwalker.train import curriculum, gates, mixture, models, session, stage_store
+from graphwalker.train import curriculum, gates, mixture, models, session, stage_store, tracking
 from graphwalker.train.configs import MixedData, QuestionData, RewardConfig, TinyConfig, TrajectoryData
 from graphwalker.train.curriculum import CurriculumConfig, Stage
 from graphwalker.train.grpo_trainer import RolloutConfig
 from graphwalker.types import Question
+from graphwalker.yaml_file import read_yaml
 
 RECIPES = Path(__file__).parent
 DEFAULT = RECIPES / "curriculum" / "tiny_demo.yaml"
@@ -186,10 +187,17 @@ def train_stage(stage: Stage, store: stage_store.StageStore, evaluations: Evalua
         print(f"{gate.said(placed.name, value)}: the stage is trained again", flush=True)
 
 
-def write_results(run: Path, seed: int) -> None:
+def write_results(run: Path, seed: int, report_to: Sequence[str]) -> None:
     print(format_stage_table(stage_table(run)))
     print(format_gains(stage_gains(run, seed=seed)))
     print(f"Report: {write_report(run)}", flush=True)
+    tracking.log_run(run, report_to, read_yaml(run / "config.yaml"))
+
+
+def reports(stages: Sequence[Stage]) -> list[str]:
+    """What the stages report to."""
+    given = (stage.config.get("report_to") or [] for stage in stages)
+    return sorted({name for names in given for name in ([names] if isinstance(names, str) else names)})
 
 
 def main() -> None:
@@ -199,6 +207,7 @@ def main() -> None:
     stages = curriculum.stages(config)
     evaluations = Evaluations({}, env, settings, Path(config.run), config.seed)
     check(stages, evaluations)
+    tracking.prepare(reports(stages))
     curriculum.check_unchanged(config, env, settings)
     print(f"{len(stages)} stages: {', '.join(stage.name for stage in stages)}; output in {config.run}", flush=True)
     start = starting_model(stages[0], config.model_name_or_path) if config.evaluate_start else None
@@ -214,10 +223,10 @@ def main() -> None:
             for stage in stages:
                 train_stage(stage, store, evaluations, lock)
         except GateShut:
-            write_results(evaluations.run, config.seed)
+            write_results(evaluations.run, config.seed, reports(stages))
             raise
         if evaluations.splits:
-            write_results(evaluations.run, config.seed)
+            write_results(evaluations.run, config.seed, reports(stages))
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def main() -> None:
         peft_config=get_peft_config(model_args),
         rollout=rollout,
     )
-    session.train_and_save(trainer)
+    session.train_and_save(trainer, data, env, reward, rollout)
 
 
 if __name__ == "__main__":

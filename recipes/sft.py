@@ -57,7 +57,7 @@ def main() -> None:
     )
     sft_data.report_cut(trainer)
     masks.check_sft(trainer, len(trajectories))
-    session.train_and_save(trainer)
+    session.train_and_save(trainer, data, env, tiny)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from graphwalker.errors import UserError
 from graphwalker.files import atomic_folder, atomic_write, locked, parse_json, read_jsonl, write_json, write_jsonl
 from graphwalker.metrics.aggregate import score_run
 from graphwalker.metrics.run_folder import METRICS_FILE, TRAJECTORIES
+from graphwalker.train import tracking
 from graphwalker.train.curriculum import Stage
 from graphwalker.train.identity import digest, identity, model_identity, versions
 from graphwalker.types import Trajectory
@@ -87,7 +88,8 @@ class StageStore:
             if stage.done:
                 print(f"Stage {stage.name}: trained before, in {stage.folder}", flush=True)
             else:
-                launch(stage, recipes, self.launch, [*locks, *([] if lock is None else [lock])])
+                env = tracking.stage_environment(self.run, stage.name, stage.recipe, stage.folder)
+                launch(stage, recipes, self.launch, [*locks, *([] if lock is None else [lock])], env)
 
     def _is_shared(self, folder: Path) -> bool:
         return self.cache is not None and folder.parent == self.cache
@@ -109,7 +111,13 @@ class StageStore:
         }
 
 
-def launch(stage: Stage, recipes: Path, launch_args: Sequence[str], locks: Sequence[int] = ()) -> None:
+def launch(
+    stage: Stage,
+    recipes: Path,
+    launch_args: Sequence[str],
+    locks: Sequence[int] = (),
+    env: Mapping[str, str] | None = None,
+) -> None:
     """Train one stage (``accelerate launch`` of its recipe); raises ``UserError`` when it fails.
 
     The process inherits ``locks``: where this one is killed and that one lives on, they stay held.
@@ -121,7 +129,7 @@ def launch(stage: Stage, recipes: Path, launch_args: Sequence[str], locks: Seque
     launcher = [sys.executable, "-m", "accelerate.commands.launch", "--quiet", *launch_args]
     command = [*launcher, script, "--config", str(config)]
     print(f"Stage {stage.name}: accelerate launch {' '.join(command[4:])}", flush=True)
-    status = subprocess.run(command, check=False, pass_fds=locks).returncode
+    status = subprocess.run(command, check=False, pass_fds=locks, env=env).returncode
     if status != 0:
         raise UserError(f"stage {stage.name} failed (exit status {status}); see its output above")
 

@@ -2,12 +2,19 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
+from envs.factory import EnvConfig
 from graphwalker.cli import main
 from graphwalker.commands import sweep_plan
 from graphwalker.errors import UserError
+from graphwalker.inference.configs import EvaluationConfig
+from graphwalker.train import curriculum, session
+from graphwalker.train.curriculum import CurriculumConfig
+
+ROOT = Path(__file__).resolve().parents[2]
 
 # A program as a sweep sees it: takes flags, leaves a run with an evaluation of its last stage.
 PROGRAM = """
@@ -154,3 +161,29 @@ def test_mistakes(here, old, new, message):
     (here / "s.yaml").write_text(FILE.replace(old, new))
     with pytest.raises(UserError, match=message.replace("[", r"\[")):
         sweep_plan.read_sweep(here / "s.yaml")
+
+
+SWEEPS = sorted((ROOT / "launch" / "sweeps").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("file", SWEEPS, ids=lambda file: file.name)
+def test_the_sweeps_that_come_along(file, monkeypatch):
+    """Every run's flags make a curriculum, in a folder of its own where `wandb agent` names none."""
+    monkeypatch.chdir(ROOT)
+    sweep = sweep_plan.read_sweep(file)
+    folders = set()
+    for values in sweep_plan.combinations(sweep, lambda values: None):
+        for seed in sweep.seeds:
+            command = sweep_plan.command_line(sweep, {**values, "seed": seed})
+            args, keys = curriculum.stage_flags(command[command.index(sweep.program) + 1 :])
+            config, _, _ = session.parse((CurriculumConfig, EnvConfig, EvaluationConfig), "none.yaml", args)
+            curriculum.set_keys(config, keys)
+            assert curriculum.stages(config)
+            folders.add(config.run)
+    assert len(folders) == sweep.total >= 18
+
+
+def test_wandb_takes_the_sweeps_that_come_along():
+    """W&B's own check of a sweep's file, where it is installed."""
+    load = pytest.importorskip("wandb.sdk.launch.sweeps.utils").load_sweep_config
+    assert SWEEPS and all(load(str(file))["program"] == "recipes/curriculum.py" for file in SWEEPS)

@@ -118,7 +118,7 @@ def test_launch(config, monkeypatch):
     placed = StageStore(Path("r"), "tiny").place(stages(config)[0])
     commands = []
 
-    def run(command, check, pass_fds):
+    def run(command, check, pass_fds, env):
         commands.append((command, pass_fds))
         return subprocess.CompletedProcess(command, 1)
 
