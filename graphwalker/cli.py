@@ -29,6 +29,8 @@ COMMANDS = {
     "rescore": Command("compute a run's metrics again from its trajectories", ("rescore",)),
     "doctor": Command("check packages, GPU, disk and a knowledge graph", ("doctor",)),
     "report": Command("write a run's HTML page", ("report",)),
+    "sweep": Command("run a sweep's combinations and compare them", ("sweep",)),
+    "mask": Command("show which tokens of trajectories are trained", ("mask",)),
 }
 
 

@@ -2,6 +2,8 @@
 
 import codecs
 import errno
+import fcntl
+import hashlib
 import json
 import os
 import re
@@ -153,3 +155,33 @@ def read_jsonl(path: str | os.PathLike, cls: Any = None) -> Iterator[Any]:
             except (ValueError, UserError) as error:
                 raise FileFormatError(path, number, str(error)) from error
             yield value
+
+
+def file_hash(path: str | os.PathLike) -> str:
+    """The SHA-256 of a file's content; raises ``UserError`` when it cannot be read."""
+    try:
+        with open(path, "rb") as handle:
+            return hashlib.file_digest(handle, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+
+
+@contextmanager
+def locked(path: str | os.PathLike, busy: str) -> Iterator[int]:
+    """Hold a file's lock; where another process holds it, print ``busy`` and wait for its end.
+
+    Yields the descriptor: a child process that inherits it holds the lock too, however its parent ends. A file system
+    without locks is written to as if the lock were held.
+    """
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "ab") as handle:
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                print(busy, flush=True)
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+                raise
+        yield handle.fileno()

@@ -8,8 +8,9 @@ On several GPUs:       the same with `launch: [--config_file, launch/accelerate/
 """
 
 import gc
-from collections.abc import Sequence
-from dataclasses import fields
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from trl import GRPOConfig, ModelConfig, SFTConfig
@@ -21,15 +22,17 @@ from graphwalker.inference.configs import EvaluationConfig
 from graphwalker.inference.engine import Sampling
 from graphwalker.inference.evaluate import evaluate
 from graphwalker.inference.load import load_engine
+from graphwalker.metrics.run_folder import Evaluation
 from graphwalker.report.page import write_report
 from graphwalker.report.stages import format_gains, format_stage_table, stage_gains, stage_table
 from graphwalker.tools.questions import read_questions
 from graphwalker.tools.toolbox import Toolbox
-from graphwalker.train import curriculum, models, session
-from graphwalker.train.configs import QuestionData, RewardConfig, TinyConfig, TrajectoryData
+from graphwalker.train import curriculum, gates, mixture, models, session, stage_store, tracking
+from graphwalker.train.configs import MixedData, QuestionData, RewardConfig, TinyConfig, TrajectoryData
 from graphwalker.train.curriculum import CurriculumConfig, Stage
 from graphwalker.train.grpo_trainer import RolloutConfig
 from graphwalker.types import Question
+from graphwalker.yaml_file import read_yaml
 
 RECIPES = Path(__file__).parent
 DEFAULT = RECIPES / "curriculum" / "tiny_demo.yaml"
@@ -38,23 +41,100 @@ READS = {
     "sft": (TrajectoryData, EnvConfig, TinyConfig, ModelConfig, SFTConfig),
     "grpo": (QuestionData, EnvConfig, RewardConfig, RolloutConfig, ModelConfig, GRPOConfig),
 }
-DATA = {"sft": "trajectories", "grpo": "questions"}
 
 
-def check(stages: Sequence[Stage]) -> None:
+@dataclass
+class Evaluations:
+    """What the model of each stage is evaluated on, and how."""
+
+    splits: Mapping[str, list[Question]]
+    env: EnvConfig
+    settings: EvaluationConfig
+    run: Path
+    seed: int
+
+    def decodings(self, split: str) -> dict[str, tuple[Sampling, int]]:
+        """By name how a split is decoded, and how often."""
+        tokens = self.settings.eval_turn_tokens
+        found = {"greedy": (Sampling(temperature=0, max_new_tokens=tokens), 1)}
+        if self.settings.eval_samples and split in (self.settings.eval_sampled_splits or self.settings.eval_questions):
+            sampled = Sampling(temperature=self.settings.eval_temperature, max_new_tokens=tokens)
+            found["sampled"] = (sampled, self.settings.eval_samples)
+        return found
+
+    def place(self, name: str, split: str, decoding: str) -> Path:
+        return self.run / "eval" / f"{name}-{split}-{decoding}"
+
+    def run_all(self, name: str, model: str, store: stage_store.StageStore) -> None:
+        """Evaluate a stage's model on every split, greedy and sampled; what is finished is left as it is."""
+        engine = None
+        for split, questions in self.splits.items():
+            for decoding, (sampling, samples) in self.decodings(split).items():
+                out = self.place(name, split, decoding)
+                shared = store.shared(Path(model), self._made_of(split, sampling, samples))
+                if (out / "metrics.json").is_file() or stage_store.reuse_evaluation(shared, out, self.seed):
+                    continue
+                engine = engine or load_engine(
+                    model,
+                    backend=self.settings.eval_backend,
+                    capacity=self.settings.eval_rows,
+                    max_length=self.settings.eval_episode_tokens,
+                )
+                progress = f"{name}, {split}, {decoding}"
+                make_env = env_factory(self.env)
+                evaluate(questions, make_env, engine, sampling, out, samples=samples, seed=self.seed, progress=progress)
+                stage_store.share_evaluation(shared, out)
+
+    def _made_of(self, split: str, sampling: Sampling, samples: int) -> dict:
+        """What the episodes of an evaluation depend on beside the model."""
+        settings = self.settings
+        env = {key: value for key, value in asdict(self.env).items() if key != "rerank_cache"}
+        return {
+            "env": env,
+            "questions": settings.eval_questions[split],
+            "limit": settings.eval_max_questions,
+            "sampling": asdict(sampling),
+            "samples": samples,
+            "seed": self.seed,
+            "rows": settings.eval_rows,
+            "episode_tokens": settings.eval_episode_tokens,
+            "backend": settings.eval_backend,
+        }
+
+    def value(self, name: str, gate: gates.Gate) -> float | None:
+        """The metric that a gate looks at."""
+        metrics = Evaluation(self.place(name, gate.split, gate.decoding), name).metrics()
+        return metrics["overall"]["metrics"][gate.metric]["value"]
+
+
+def check(stages: Sequence[Stage], evaluations: Evaluations) -> None:
     """Refuse what is wrong in any stage's config, before anything is made."""
+    decodings = {split: evaluations.decodings(split) for split in evaluations.settings.eval_questions}
     for stage in stages:
-        if stage.config.get(DATA[stage.recipe]) is None:
-            raise UserError(f"stage {stage.name}: {DATA[stage.recipe]} is missing")
         session.check_config(f"stage {stage.name}", READS[stage.recipe], stage.config)
+        sources_of(stage)
+        if stage.gate:
+            gates.check_gate(stage.name, stage.gate, stage.evaluate, decodings)
+
+
+def sources_of(stage: Stage) -> list[mixture.Source]:
+    """The files that a stage trains on; raises ``UserError`` for a mistake in how they are named."""
+    file, _ = curriculum.DATA[stage.recipe]
+    known = {field.name for field in fields(MixedData)}
+    data = MixedData(**{key: value for key, value in stage.config.items() if key in known})
+    try:
+        return mixture.sources(data, file, stage.config.get(file))
+    except UserError as error:
+        raise UserError(f"stage {stage.name}: {error}") from error
 
 
 def check_files(stages: Sequence[Stage]) -> None:
     """Refuse missing data files of any stage."""
     for stage in stages:
-        file = stage.config[DATA[stage.recipe]]
-        if not Path(file).is_file() and not stage.config.get("demo_data"):
-            raise UserError(f"stage {stage.name}: {DATA[stage.recipe]}: {file}: no such file")
+        for source in sources_of(stage):
+            for file in filter(None, (source.file, source.difficulty_from)):
+                if not Path(file).is_file() and not stage.config.get("demo_data"):
+                    raise UserError(f"stage {stage.name}: {curriculum.DATA[stage.recipe][0]}: {file}: no such file")
 
 
 def read_splits(settings: EvaluationConfig, toolbox: Toolbox) -> dict[str, list[Question]]:
@@ -69,80 +149,84 @@ def read_splits(settings: EvaluationConfig, toolbox: Toolbox) -> dict[str, list[
     }
 
 
-def starting_model(stage: Stage) -> str:
+def starting_model(stage: Stage, model: str) -> str:
     """The model that the first stage starts from, ready to load; ``UserError`` for one that the stage makes itself."""
-    name = stage.config["model_name_or_path"]
+    name = stage.config.get("model_name_or_path", model)
     if name in models.TINY:
         raise UserError(f"evaluate_start: the model {name} does not exist before stage {stage.name}, which makes it")
     sizes = {field.name for field in fields(TinyConfig)}
     return models.prepare_model(name, TinyConfig(**{key: stage.config[key] for key in sizes & stage.config.keys()}))
 
 
-def evaluate_model(
-    name: str,
-    model: str,
-    splits: dict[str, list[Question]],
-    config: CurriculumConfig,
-    env: EnvConfig,
-    settings: EvaluationConfig,
-) -> None:
-    """Evaluate a stage's model on every split, greedy and sampled; what is finished is left as it is."""
-    decodings = {"greedy": (Sampling(temperature=0, max_new_tokens=settings.eval_turn_tokens), 1)}
-    if settings.eval_samples:
-        sampled = Sampling(temperature=settings.eval_temperature, max_new_tokens=settings.eval_turn_tokens)
-        decodings["sampled"] = (sampled, settings.eval_samples)
-    engine = None
-    for split, questions in splits.items():
-        for decoding, (sampling, samples) in decodings.items():
-            if decoding == "sampled" and split not in (settings.eval_sampled_splits or splits):
-                continue
-            out = Path(config.run) / "eval" / f"{name}-{split}-{decoding}"
-            if (out / "metrics.json").is_file():
-                continue
-            engine = engine or load_engine(
-                model,
-                backend=settings.eval_backend,
-                capacity=settings.eval_rows,
-                max_length=settings.eval_episode_tokens,
-            )
-            evaluate(
-                questions,
-                env_factory(env),
-                engine,
-                sampling,
-                out,
-                samples=samples,
-                seed=config.seed,
-                progress=f"{name}, {split}, {decoding}",
-            )
+class GateShut(UserError):
+    """A stage did not reach what its gate asks for."""
+
+
+def train_stage(stage: Stage, store: stage_store.StageStore, evaluations: Evaluations, lock: int) -> None:
+    """Train and evaluate one stage, as often as its gate asks for; raises ``GateShut`` where the gate stays shut."""
+    gate = stage.gate
+    for number in range(1, 1 + (gate.rounds if gate else 1)):
+        gc.collect()  # what the last evaluation's engine held
+        placed = store.place(stage.round(number))
+        if not placed.done:
+            store.train(placed, RECIPES, [lock])
+        if placed.evaluate:
+            evaluations.run_all(placed.name, str(placed.folder), store)
+        value = evaluations.value(placed.name, gate) if gate else None
+        if gate and gate.otherwise == "skip" and not gate.passed(value):
+            print(f"{gate.said(placed.name, value)}: the stage is left out", flush=True)
+            return
+        store.take(placed)
+        if not gate:
+            return
+        if gate.passed(value):
+            print(f"{gate.said(placed.name, value)}: passed", flush=True)
+            return
+        if number == gate.rounds:
+            raise GateShut(f"{gate.said(placed.name, value)}: the run stops here")
+        print(f"{gate.said(placed.name, value)}: the stage is trained again", flush=True)
+
+
+def write_results(run: Path, seed: int, report_to: Sequence[str]) -> None:
+    print(format_stage_table(stage_table(run)))
+    print(format_gains(stage_gains(run, seed=seed)))
+    print(f"Report: {write_report(run)}", flush=True)
+    tracking.log_run(run, report_to, read_yaml(run / "config.yaml"))
+
+
+def reports(stages: Sequence[Stage]) -> list[str]:
+    """What the stages report to."""
+    given = (stage.config.get("report_to") or [] for stage in stages)
+    return sorted({name for names in given for name in ([names] if isinstance(names, str) else names)})
 
 
 def main() -> None:
-    config, env, settings = session.parse((CurriculumConfig, EnvConfig, EvaluationConfig), DEFAULT)
-    stages = list(curriculum.stages(config))
-    check(stages)
+    args, stage_keys = curriculum.stage_flags(sys.argv[1:])
+    config, env, settings = session.parse((CurriculumConfig, EnvConfig, EvaluationConfig), DEFAULT, args)
+    curriculum.set_keys(config, stage_keys)
+    stages = curriculum.stages(config)
+    evaluations = Evaluations({}, env, settings, Path(config.run), config.seed)
+    check(stages, evaluations)
+    tracking.prepare(reports(stages))
     curriculum.check_unchanged(config, env, settings)
     print(f"{len(stages)} stages: {', '.join(stage.name for stage in stages)}; output in {config.run}", flush=True)
-    start = starting_model(stages[0]) if config.evaluate_start else None
+    start = starting_model(stages[0], config.model_name_or_path) if config.evaluate_start else None
     if config.demo_data:
         prepare_demo_data(config.demo_data, seed=config.seed)
     check_files(stages)
-    splits = read_splits(settings, env_factory(env)().toolbox)
-    curriculum.claim(config, env, settings)
-    if start:
-        evaluate_model(curriculum.START, start, splits, config, env, settings)
-    for stage in stages:
-        gc.collect()  # what the last evaluation's engine held
-        if not stage.done:
-            curriculum.launch(stage, RECIPES, config.launch)
-        if stage.evaluate:
-            evaluate_model(stage.name, str(stage.folder), splits, config, env, settings)
-    if not splits:
-        return
-    run = Path(config.run)
-    print(format_stage_table(stage_table(run)))
-    print(format_gains(stage_gains(run, seed=config.seed)))
-    print(f"Report: {write_report(run)}")
+    evaluations.splits = read_splits(settings, env_factory(env)().toolbox)
+    with curriculum.claim(config, env, settings) as lock:
+        store = stage_store.StageStore(evaluations.run, config.model_name_or_path, config.stage_cache, config.launch)
+        if start:
+            evaluations.run_all(curriculum.START, start, store)
+        try:
+            for stage in stages:
+                train_stage(stage, store, evaluations, lock)
+        except GateShut:
+            write_results(evaluations.run, config.seed, reports(stages))
+            raise
+        if evaluations.splits:
+            write_results(evaluations.run, config.seed, reports(stages))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from envs.trl_adapter import adapter_factory
 from graphwalker.errors import UserError
 from graphwalker.inference import load
 from graphwalker.tools.questions import read_questions
-from graphwalker.train import models, session, sft_data
+from graphwalker.train import mixture, models, session, sft_data
 from graphwalker.train.configs import QuestionData, RewardConfig
 from graphwalker.train.grpo_trainer import EpisodeGRPOTrainer, RolloutConfig
 from graphwalker.train.trl_rewards import reward_functions
@@ -50,7 +50,9 @@ def main() -> None:
     data, env, reward, rollout, model_args, training = session.parse(
         (QuestionData, EnvConfig, RewardConfig, RolloutConfig, ModelConfig, GRPOConfig), DEFAULT
     )
-    print(f"GRPO on {data.questions} with {model_args.model_name_or_path}; output in {training.output_dir}", flush=True)
+    found = mixture.sources(data, "questions", data.questions)
+    files = ", ".join(source.file for source in found)
+    print(f"GRPO on {files} with {model_args.model_name_or_path}; output in {training.output_dir}", flush=True)
     rewards = reward_functions(reward.rewards)
     with training.main_process_first(desc="data and model"):
         if data.demo_data:
@@ -59,7 +61,10 @@ def main() -> None:
             make_sft_checkpoint()
         path = models.prepare_model(model_args.model_name_or_path)
     make_env = env_factory(env)
-    questions = read_questions(data.questions, make_env().toolbox, data.max_questions)
+    toolbox = make_env().toolbox
+    questions = mixture.read_mixture(
+        found, lambda file: read_questions(file, toolbox), lambda question: question, data.max_questions
+    )
     tokenizer = load.load_tokenizer(path)
     trainer = EpisodeGRPOTrainer(
         model=load.load_model(path, tokenizer, model_args.dtype or "float32", model_args.attn_implementation),
@@ -71,7 +76,7 @@ def main() -> None:
         peft_config=get_peft_config(model_args),
         rollout=rollout,
     )
-    session.train_and_save(trainer)
+    session.train_and_save(trainer, data, env, reward, rollout)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,11 @@ from trl import ModelConfig, SFTConfig, SFTTrainer, get_peft_config
 
 from data_pipelines.dataset import prepare_demo_data
 from envs.factory import EnvConfig
+from graphwalker.files import file_hash
 from graphwalker.inference import load
 from graphwalker.protocol import chat
 from graphwalker.protocol.prompts import Prompt
-from graphwalker.train import models, session, sft_data
+from graphwalker.train import masks, mixture, models, session, sft_data
 from graphwalker.train.configs import TinyConfig, TrajectoryData
 
 DEFAULT = Path(__file__).parent / "sft" / "tiny_demo.yaml"
@@ -26,18 +27,22 @@ def main() -> None:
     data, env, tiny, model_args, training = session.parse(
         (TrajectoryData, EnvConfig, TinyConfig, ModelConfig, SFTConfig), DEFAULT, assistant_only_loss=True
     )
-    print(f"SFT of {model_args.model_name_or_path} on {data.trajectories}; output in {training.output_dir}", flush=True)
+    found = mixture.sources(data, "trajectories", data.trajectories)
+    files = ", ".join(source.file for source in found)
+    print(f"SFT of {model_args.model_name_or_path} on {files}; output in {training.output_dir}", flush=True)
     prompt = Prompt(env.prompt, max_turns=env.max_turns, max_relations=env.max_relations)
     with training.main_process_first(desc="data and model"):
         if data.demo_data:
             prepare_demo_data(data.demo_data)
-        trajectories = sft_data.read_trajectories(data.trajectories, data.max_trajectories)
-        texts = data.tokenizer_texts or data.trajectories
+        trajectories = mixture.read_mixture(
+            found, sft_data.read_trajectories, lambda trajectory: trajectory.question, data.max_trajectories
+        )
+        texts = [data.tokenizer_texts] if data.tokenizer_texts else [source.file for source in found]
         path = models.prepare_model(
             model_args.model_name_or_path,
             tiny,
-            lambda: (chat.messages(t, prompt) for t in sft_data.read_trajectories(texts)),
-            source=f"{env.prompt} {sft_data.file_hash(texts)}",
+            lambda: (chat.messages(t, prompt) for text in texts for t in sft_data.read_trajectories(text)),
+            source=" ".join([env.prompt, *map(file_hash, texts)]),
             seed=training.seed,
         )
     tokenizer = load.load_tokenizer(path)
@@ -51,7 +56,8 @@ def main() -> None:
         peft_config=get_peft_config(model_args),
     )
     sft_data.report_cut(trainer)
-    session.train_and_save(trainer)
+    masks.check_sft(trainer, len(trajectories))
+    session.train_and_save(trainer, data, env, tiny)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from graphwalker.train.alarms import HealthCallback
 from graphwalker.train.configs import RolloutConfig
 from graphwalker.train.groups import ALIVE, KINDS, group_kinds
 from graphwalker.train.loss_rows import keep_rows, moving_rows
+from graphwalker.train.masks import check_rollouts
 from graphwalker.train.rollout_log import episode_sums, outages_by_kind, total
 from graphwalker.train.sampler import ShuffledByEpoch
 from graphwalker.train.turn_ratio import with_turn_ratio
@@ -138,6 +139,7 @@ class EpisodeGRPOTrainer(GRPOTrainer):
             return super()._generate(prompts)
         mode = "train" if self.model.training else "eval"
         rollouts = self._run(prompts)
+        check_rollouts(rollouts)
         sampled = list(rollouts)
         if mode == "train" and self.rollout.dead_groups == "refill":
             sampled += self._refill(prompts, rollouts)

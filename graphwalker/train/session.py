@@ -2,6 +2,7 @@
 
 import difflib
 import errno
+import json
 import os
 import shutil
 import sys
@@ -17,7 +18,8 @@ from transformers.trainer_utils import get_last_checkpoint
 from trl import TrlParser
 
 from graphwalker.errors import UserError
-from graphwalker.files import end_on_sigterm
+from graphwalker.files import end_on_sigterm, write_json
+from graphwalker.train import tracking
 from graphwalker.train.alarms import stop_on_nan
 from graphwalker.train.config_values import check_limits, check_types
 from graphwalker.yaml_file import read_yaml
@@ -60,6 +62,7 @@ def parse(
     for value in values:
         if hasattr(value, "seed") and hasattr(value, "output_dir"):
             set_seed(value.seed)
+            tracking.prepare(value.report_to)
     return values
 
 
@@ -121,12 +124,16 @@ def _refuse(message: str) -> NoReturn:
     raise UserError(message)
 
 
-def train_and_save(trainer: Any) -> None:
+def train_and_save(trainer: Any, *configs: Any) -> None:
     """Train (from the last checkpoint in the output folder, if there is one), then save model, state and metrics.
 
     A run that was interrupted goes on where its last whole checkpoint stands; one that was finished ends at once.
+    ``configs`` are the recipe's own settings, for what the run reports to. Raises ``UserError`` for GRPO that is saved
+    where it cannot go on exactly.
     """
     out = Path(trainer.args.output_dir)
+    check_saves(trainer.args)
+    trainer.add_callback(tracking.ConfigCallback(configs))
     with trainer.args.main_process_first(desc="looking for checkpoints"):
         if trainer.is_world_process_zero():
             drop_torn_checkpoints(out)
@@ -145,16 +152,35 @@ def train_and_save(trainer: Any) -> None:
         raise
     trainer.log_metrics("train", result.metrics)
     trainer.save_state()
-    trainer.save_metrics("train", result.metrics)  # last: its file says that the run is finished
+    if trainer.is_world_process_zero():
+        write_json(out / "train_results.json", result.metrics)  # last and whole: it says that the run is finished
     trainer.accelerator.print(f"Saved to {out}")
     trainer.accelerator.end_training()
+
+
+def check_saves(training: Any) -> None:
+    """Raise ``UserError`` where GRPO would save a checkpoint between steps that share one generation.
+
+    The episodes of a generation are not saved: a run that goes on from there would make others with newer weights.
+    """
+    if training.save_strategy != "steps" or not getattr(training, "steps_per_generation", None):
+        return
+    micro = training.gradient_accumulation_steps
+    shared = training.steps_per_generation * training.num_iterations  # micro-steps
+    if micro % shared and (training.save_steps < 1 or training.save_steps * micro % shared):
+        raise UserError(
+            f"save_steps: {training.save_steps}: {shared / micro:g} steps share one generation (steps_per_generation, "
+            "num_iterations), and a checkpoint between them would not go on exactly: make it a multiple"
+        )
 
 
 def drop_torn_checkpoints(out: Path) -> None:
     """Remove what a run left that died while it was saving; the trainer's state is the last file it writes."""
     shutil.rmtree(out / ".saving", ignore_errors=True)
     for folder in out.glob("checkpoint-[0-9]*"):
-        if not (folder / TRAINER_STATE_NAME).is_file():
+        try:
+            json.loads((folder / TRAINER_STATE_NAME).read_bytes())
+        except (OSError, ValueError):
             shutil.rmtree(folder, ignore_errors=True)
 
 

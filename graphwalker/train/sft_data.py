@@ -1,6 +1,5 @@
 """Trajectories as the conversations that TRL's ``SFTTrainer`` reads."""
 
-import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,7 +18,7 @@ def conversations(trajectories: Iterable[Trajectory], prompt: Prompt, *, train_d
     """A data set with one column ``messages``; the chat template marks which tokens are trained.
 
     The turns of an expert's trajectory that go astray (``extra["detours"]``) are read and not trained unless
-    ``train_detours``: what is to be learned from them is the way back.
+    ``train_detours``: what is to be learned from them is the way back. Raises ``UserError`` for one with no turn left.
     """
     return Dataset.from_list([{"messages": _weighted(t, prompt, train_detours)} for t in trajectories])
 
@@ -29,24 +28,17 @@ def _weighted(trajectory: Trajectory, prompt: Prompt, train_detours: bool) -> li
     turns = [message for message in messages if message["role"] == "assistant"]
     for place in () if train_detours else trajectory.extra.get("detours", ()):
         turns[place]["weight"] = 0
+    if all(turn.get("weight") == 0 for turn in turns):
+        raise UserError(f"the trajectory of question {trajectory.question.id} has no turn to train")
     return messages
 
 
-def read_trajectories(path: str | Path, limit: int | None = None) -> list[Trajectory]:
+def read_trajectories(path: str | Path) -> list[Trajectory]:
     """The trajectories of a JSONL file; raises ``UserError`` when there are none."""
-    found = [t for i, t in enumerate(read_jsonl(path, Trajectory)) if limit is None or i < limit]
+    found = list(read_jsonl(path, Trajectory))
     if not found:
         raise UserError(f"{path}: no trajectories in this file")
     return found
-
-
-def file_hash(path: str | Path) -> str:
-    """A hash of a file's content; raises ``UserError`` when it cannot be read."""
-    try:
-        with open(path, "rb") as handle:
-            return hashlib.file_digest(handle, "sha256").hexdigest()
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from error
 
 
 def check_packing(training: Any, model_config: Any) -> None:

@@ -20,12 +20,12 @@ def launched(monkeypatch, workspace) -> list[str]:
     """The names of the stages launched; instead of being trained their model is copied."""
     names: list[str] = []
 
-    def launch(stage, recipes, launch_args):
-        shutil.copytree(stage.config["model_name_or_path"], stage.folder)
+    def launch(stage, recipes, launch_args, locks, env):
+        shutil.copytree(stage.config["model_name_or_path"], stage.folder, dirs_exist_ok=True)
         (stage.folder / "train_results.json").write_text("{}")
         names.append(stage.name)
 
-    monkeypatch.setattr("graphwalker.train.curriculum.launch", launch)
+    monkeypatch.setattr("graphwalker.train.stage_store.launch", launch)
     return names
 
 

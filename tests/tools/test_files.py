@@ -1,11 +1,13 @@
 """Records on disk: what is read is checked and named by file, line and field; what is written is whole or not there."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from graphwalker.errors import FileFormatError, UserError
-from graphwalker.files import atomic_files, read_jsonl
+from graphwalker.files import atomic_files, file_hash, locked, read_jsonl
 from graphwalker.tools.questions import read_questions
 from graphwalker.types import Entity, Parse, Question, Trajectory, Turn
 
@@ -110,3 +112,25 @@ def test_files_of_one_command_are_written_all_or_none(tmp_path):
         handles[0].write("3")
     assert [path.read_text() for path in paths[:2]] == ["1", "1"]
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["a", "b", "folder", "new"]
+
+
+def test_file_hash(tmp_path):
+    (tmp_path / "a").write_text("x")
+    (tmp_path / "b").write_text("y")
+    assert file_hash(tmp_path / "a") != file_hash(tmp_path / "b")
+    with pytest.raises(UserError, match="c: no such file"):
+        file_hash(tmp_path / "c")
+
+
+def test_a_lock_is_waited_for_and_outlives_its_holder(tmp_path, capfd):
+    """A child that inherited the lock goes on holding it when the process that took it is gone."""
+    child = f"import time; time.sleep(1); open({str(tmp_path / 'done')!r}, 'w')"
+    holder = (
+        "import os, subprocess, sys; from graphwalker.files import locked\n"
+        f"with locked({str(tmp_path / 'lock')!r}, 'busy') as lock:\n"
+        f"    subprocess.Popen([sys.executable, '-c', {child!r}], pass_fds=[lock]); os._exit(9)"
+    )
+    assert subprocess.run([sys.executable, "-c", holder]).returncode == 9
+    with locked(tmp_path / "lock", "busy: waiting"):
+        assert (tmp_path / "done").exists()
+    assert capfd.readouterr().out == "busy: waiting\n"

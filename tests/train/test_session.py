@@ -2,6 +2,7 @@
 
 import errno
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -117,10 +118,11 @@ def test_a_bug_is_not_hidden():
 
 
 def test_torn_checkpoints_go_and_whole_ones_stay(tmp_path):
-    for name, whole in (("checkpoint-10", True), ("checkpoint-20", False), ("checkpoint-notes", False)):
+    states = {"checkpoint-10": "{}", "checkpoint-20": None, "checkpoint-30": '{"epoch"', "checkpoint-notes": None}
+    for name, state in states.items():
         (tmp_path / name).mkdir()
-        if whole:
-            (tmp_path / name / "trainer_state.json").touch()
+        if state:
+            (tmp_path / name / "trainer_state.json").write_text(state)
     (tmp_path / ".saving").mkdir()
     session.drop_torn_checkpoints(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-10", "checkpoint-notes"}
@@ -131,3 +133,17 @@ def test_deepspeed_without_its_package(parse, monkeypatch):
     monkeypatch.setattr("graphwalker.train.config_values.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"deepspeed: the package is not installed: pip install 'graphwalker-kgqa\["):
         parse("needed: a\ndeepspeed: zero.json\n")
+
+
+def test_checkpoints_between_steps_of_one_generation_are_refused():
+    def check(**options):
+        names = {"save_strategy": "steps", "steps_per_generation": 8, "num_iterations": 1}
+        session.check_saves(SimpleNamespace(**{**names, "gradient_accumulation_steps": 8, "save_steps": 1, **options}))
+
+    check()
+    check(num_iterations=3, save_steps=6)
+    check(steps_per_generation=4)
+    check(steps_per_generation=None, save_steps=1)
+    with pytest.raises(UserError, match="save_steps: 4: 3 steps share one generation"):
+        check(num_iterations=3, save_steps=4)
+    check(num_iterations=3, save_steps=4, save_strategy="no")

@@ -14,7 +14,6 @@ from graphwalker.train import sft_data
 def test_trajectories(tmp_path, toy_trajectories):
     write_jsonl(tmp_path / "t.jsonl", toy_trajectories)
     assert sft_data.read_trajectories(tmp_path / "t.jsonl") == toy_trajectories
-    assert sft_data.read_trajectories(tmp_path / "t.jsonl", 2) == toy_trajectories[:2]
 
 
 def test_mistakes_in_files(tmp_path, toy_trajectories):
@@ -39,11 +38,3 @@ def test_a_grpo_row_resets_the_environment_to_its_own_question(toy_tasks, toy_en
         assert json.loads(row["question"])["id"] == question.id
     with pytest.raises(UserError, match="no questions"):
         sft_data.prompts([], Prompt("compact"))
-
-
-def test_file_hash(tmp_path):
-    (tmp_path / "a").write_text("x")
-    (tmp_path / "b").write_text("y")
-    assert sft_data.file_hash(tmp_path / "a") != sft_data.file_hash(tmp_path / "b")
-    with pytest.raises(UserError, match="No such file"):
-        sft_data.file_hash(tmp_path / "c")

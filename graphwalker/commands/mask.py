@@ -1,0 +1,69 @@
+"""``graphwalker mask MODEL FILE``: which tokens of trajectories are trained."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+MARKS = ("⟦", "⟧")
+
+
+def add_parser(subparsers: "argparse._SubParsersAction") -> None:
+    parser = subparsers.add_parser(
+        "mask",
+        help="show which tokens of trajectories are trained",
+        description="Prints trajectories as a model reads them, the trained tokens in colour (or, where the output is "
+        f"no terminal, between {MARKS[0]} and {MARKS[1]}), and counts them. GRPO trains the same tokens.",
+    )
+    parser.add_argument("model", help="a model's folder, a hub id, or smollm2: its tokenizer is what counts")
+    parser.add_argument("file", type=Path, metavar="FILE", help="JSONL of trajectories")
+    parser.add_argument("--prompt", default="graphwalker", help="graphwalker, compact, or a .jinja file")
+    parser.add_argument("--max-turns", type=int, default=10, help="T, as the prompt says it (default: 10)")
+    parser.add_argument("--max-length", type=int, help="cut episodes after so many tokens, as SFT does")
+    parser.add_argument("--train-detours", action="store_true", help="train also the turns that go astray")
+    parser.add_argument("--show", type=int, default=3, metavar="N", help="episodes to print (default: 3)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from graphwalker.inference.load import load_tokenizer
+    from graphwalker.protocol.prompts import Prompt
+    from graphwalker.train import masks, sft_data
+    from graphwalker.train.models import prepare_model
+
+    trajectories = sft_data.read_trajectories(args.file)
+    tokenizer = load_tokenizer(prepare_model(args.model))
+    rows = sft_data.conversations(
+        trajectories, Prompt(args.prompt, max_turns=args.max_turns), train_detours=args.train_detours
+    )
+    console, found = Console(highlight=False, soft_wrap=True), []
+    for trajectory, row in zip(trajectories, rows, strict=True):
+        episode = masks.masked(tokenizer, row["messages"], args.max_length)
+        found.append(episode)
+        if len(found) <= args.show:
+            _print(console, trajectory.question.id, episode, tokenizer)
+    tokens, trained = sum(len(e.ids) for e in found), sum(sum(e.trained) for e in found)
+    empty = sum(not any(e.trained) for e in found)
+    console.print(
+        f"{len(found)} episodes, {tokens} tokens, {_share(trained, tokens)}; longest {max(len(e.ids) for e in found)} "
+        f"tokens; without a trained token: {empty}"
+    )
+    masks.check_masks((e.trained for e in found), str(args.file))
+    return 0
+
+
+def _print(console: Any, name: str, episode: Any, tokenizer: Any) -> None:
+    from rich.text import Text
+
+    console.print(f"--- {name}: {len(episode.ids)} tokens, {_share(sum(episode.trained), len(episode.ids))}")
+    text = Text()
+    for trained, piece in episode.pieces(tokenizer):
+        if console.is_terminal:
+            text.append(piece, style="bold green" if trained else "dim")
+        else:
+            text.append(piece.join(MARKS) if trained else piece)
+    console.print(text)
+
+
+def _share(trained: int, tokens: int) -> str:
+    return f"{trained} trained ({trained / max(1, tokens):.1%})"
