@@ -6,11 +6,14 @@ harness that evaluates them (``inference.rollout``); scoring, advantages, loss, 
 resuming stay TRL's (GraphWalker, section 2.3: RL stage).
 """
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.utils import is_peft_model
 from torch.utils.data import Sampler
 from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
@@ -22,6 +25,7 @@ from graphwalker.inference.evaluate import episode_seed
 from graphwalker.inference.rollout import Rollout, Start, run_episodes
 from graphwalker.inference.transformers_engine import TransformersEngine
 from graphwalker.protocol import chat
+from graphwalker.train.preflight import check_reference
 from graphwalker.types import RAN
 
 SUMMED_LOSSES = ("cispo", "dapo", "vespo")  # divided by the tokens of the whole generation batch
@@ -71,10 +75,19 @@ class EpisodeGRPOTrainer(GRPOTrainer):
 
     _tag_names = ["graphwalker", "grpo"]
 
-    def __init__(self, *args, rollout: RolloutConfig, **kwargs):
-        super().__init__(*args, **kwargs)
+    def __init__(self, *, model, args, rollout: RolloutConfig, peft_config=None, **kwargs):
+        check_reference(model, args, adapted=peft_config is not None or is_peft_model(model))
+        super().__init__(model=model, args=args, peft_config=peft_config, **kwargs)
         self.rollout = rollout
         self.chat_tokens = ChatTokens(self.processing_class)
+
+    def _save(self, output_dir=None, state_dict=None):
+        """Without the copy of the adapter that is the KL reference: it is made again from where training began.
+
+        With one beside it, resuming would load the copy and leave the policy's own adapter as it was at the start.
+        """
+        super()._save(output_dir, state_dict)
+        shutil.rmtree(Path(output_dir or self.args.output_dir) / "ref", ignore_errors=True)
 
     def _get_train_sampler(self, dataset=None):
         return _ShuffledByEpoch(super()._get_train_sampler(dataset), lambda: int(self.state.epoch or 0))
