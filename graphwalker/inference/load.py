@@ -143,7 +143,7 @@ def load_engine(
     """The engine for a trained model: vLLM where it is installed and there is an accelerator, else transformers.
 
     ``capacity`` episodes run at a time, each of at most ``max_length`` tokens. An adapter runs on transformers, merged
-    into its model. Raises ``UserError`` for a backend that is not installed and for a folder without model or tokenizer.
+    into its model. Raises ``UserError`` for a backend that is not installed and a folder without model or tokenizer.
     """
     if backend not in BACKENDS:
         raise UserError(f"unknown backend {backend!r}; one of {', '.join(BACKENDS)}")

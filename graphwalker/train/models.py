@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from peft import PeftConfig
+from peft.utils.constants import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
 from transformers import set_seed
 from transformers.integrations import deepspeed
 from trl import ModelConfig, get_peft_config, get_quantization_config
@@ -104,7 +105,11 @@ def load_for_training(path: str, tokenizer: Any, arguments: ModelConfig) -> tupl
         quantization=get_quantization_config(arguments),
         keep_adapter=config is not None,
     )
-    return model, None if adapter else config
+    if adapter or config is None:
+        return model, None
+    if not config.target_modules and model.config.model_type not in TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING:
+        config.target_modules = "all-linear"  # PEFT has no choice of its own for this architecture
+    return model, config
 
 
 def _check_new_tokens(base: str, config: Any) -> None:

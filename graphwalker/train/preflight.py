@@ -47,8 +47,8 @@ def check_reference(model: Any, training: Any, adapted: bool) -> None:
         )
     if not source or not (Path(source).is_dir() or _is_hub_name(source)):
         raise UserError(
-            f"beta: {training.beta} needs a reference model, which is read from where the policy lies on disk, and this "
-            f"policy is only in memory: save it and load it from there, {ways}"
+            f"beta: {training.beta} needs a reference model, which is read from where the policy lies on disk, and "
+            f"this policy is only in memory: save it and load it from there, {ways}"
         )
     config = Path(source) / "config.json"
     if config.is_file():
