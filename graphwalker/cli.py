@@ -26,6 +26,7 @@ COMMANDS = {
     "kg": Command("build, inspect and query knowledge graphs", ("kg", "kg_ask", "connect")),
     "data": Command("import questions and synthesise trajectories", ("data", "synth")),
     "eval": Command("run an agent over questions and score it", ("eval",)),
+    "merge": Command("merge a LoRA adapter into its base model", ("merge",)),
     "rescore": Command("compute a run's metrics again from its trajectories", ("rescore",)),
     "doctor": Command("check packages, GPU, disk and a knowledge graph", ("doctor",)),
     "report": Command("write a run's HTML page", ("report",)),

@@ -28,7 +28,7 @@ from graphwalker.report.stages import format_gains, format_stage_table, stage_ga
 from graphwalker.tools.questions import read_questions
 from graphwalker.tools.toolbox import Toolbox
 from graphwalker.train import curriculum, gates, mixture, models, session, stage_store, tracking
-from graphwalker.train.configs import MixedData, QuestionData, RewardConfig, TinyConfig, TrajectoryData
+from graphwalker.train.configs import HardwareConfig, MixedData, QuestionData, RewardConfig, TinyConfig, TrajectoryData
 from graphwalker.train.curriculum import CurriculumConfig, Stage
 from graphwalker.train.grpo_trainer import RolloutConfig
 from graphwalker.types import Question
@@ -38,8 +38,8 @@ RECIPES = Path(__file__).parent
 DEFAULT = RECIPES / "curriculum" / "tiny_demo.yaml"
 # what each recipe reads, so that a mistake in the last stage is found before the first is trained
 READS = {
-    "sft": (TrajectoryData, EnvConfig, TinyConfig, ModelConfig, SFTConfig),
-    "grpo": (QuestionData, EnvConfig, RewardConfig, RolloutConfig, ModelConfig, GRPOConfig),
+    "sft": (TrajectoryData, EnvConfig, TinyConfig, HardwareConfig, ModelConfig, SFTConfig),
+    "grpo": (QuestionData, EnvConfig, RewardConfig, RolloutConfig, HardwareConfig, ModelConfig, GRPOConfig),
 }
 
 

@@ -3,8 +3,8 @@
 Differs from the paper: the importance ratio is per token unless the config says otherwise
 (``importance_sampling_level: turn`` is the paper's notation).
 
-On a CPU, in minutes:    accelerate launch recipes/grpo.py
-On several GPUs:         accelerate launch --num_processes 8 recipes/grpo.py --config recipes/grpo/CONFIG.yaml
+On a CPU, in minutes:  accelerate launch recipes/grpo.py
+On several GPUs:       accelerate launch --config_file launch/accelerate/zero3.yaml recipes/grpo.py --config CONFIG.yaml
 
 Without a config it trains the tiny model on the demo KG; where no SFT checkpoint of it exists yet, one
 is made first (recipes/sft.py).
@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from trl import GRPOConfig, ModelConfig, get_peft_config
+from trl import GRPOConfig, ModelConfig
 
 from data_pipelines.dataset import prepare_demo_data
 from envs.factory import EnvConfig, env_factory
@@ -23,8 +23,8 @@ from envs.trl_adapter import adapter_factory
 from graphwalker.errors import UserError
 from graphwalker.inference import load
 from graphwalker.tools.questions import read_questions
-from graphwalker.train import mixture, models, session, sft_data
-from graphwalker.train.configs import QuestionData, RewardConfig
+from graphwalker.train import memory, mixture, models, preflight, session, sft_data
+from graphwalker.train.configs import HardwareConfig, QuestionData, RewardConfig
 from graphwalker.train.grpo_trainer import EpisodeGRPOTrainer, RolloutConfig
 from graphwalker.train.trl_rewards import reward_functions
 
@@ -47,8 +47,8 @@ def make_sft_checkpoint() -> None:
 
 
 def main() -> None:
-    data, env, reward, rollout, model_args, training = session.parse(
-        (QuestionData, EnvConfig, RewardConfig, RolloutConfig, ModelConfig, GRPOConfig), DEFAULT
+    data, env, reward, rollout, hardware, model_args, training = session.parse(
+        (QuestionData, EnvConfig, RewardConfig, RolloutConfig, HardwareConfig, ModelConfig, GRPOConfig), DEFAULT
     )
     found = mixture.sources(data, "questions", data.questions)
     files = ", ".join(source.file for source in found)
@@ -59,21 +59,26 @@ def main() -> None:
             prepare_demo_data(data.demo_data)
         if model_args.model_name_or_path == SFT_OUT:
             make_sft_checkpoint()
-        path = models.prepare_model(model_args.model_name_or_path)
+        path = models.with_turn_tokens(models.prepare_model(model_args.model_name_or_path))
+    if hardware.check_memory:
+        memory.check_memory(training, path, model_args)
     make_env = env_factory(env)
     toolbox = make_env().toolbox
     questions = mixture.read_mixture(
         found, lambda file: read_questions(file, toolbox), lambda question: question, data.max_questions
     )
     tokenizer = load.load_tokenizer(path)
+    model, peft_config = models.load_for_training(path, tokenizer, model_args)
+    prompts = sft_data.prompts(questions, make_env().prompt)
+    preflight.check_prompts(prompts["prompt"], tokenizer, model, rollout.max_episode_tokens, "max_episode_tokens")
     trainer = EpisodeGRPOTrainer(
-        model=load.load_model(path, tokenizer, model_args.dtype or "float32", model_args.attn_implementation),
+        model=model,
         reward_funcs=rewards,
         args=training,
-        train_dataset=sft_data.prompts(questions, make_env().prompt),
+        train_dataset=prompts,
         processing_class=tokenizer,
         environment_factory=adapter_factory(make_env),
-        peft_config=get_peft_config(model_args),
+        peft_config=peft_config,
         rollout=rollout,
     )
     session.train_and_save(trainer, data, env, reward, rollout)

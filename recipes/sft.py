@@ -3,13 +3,13 @@
 Trains on exactly what the model itself would write: thought, query or answer, end of turn. Observations
 and the prompt are read, not trained. The same recipe serves both stages; only the data differs.
 
-On a CPU, in minutes:    accelerate launch recipes/sft.py
-On several GPUs:         accelerate launch --num_processes 8 recipes/sft.py --config recipes/sft/CONFIG.yaml
+On a CPU, in minutes:  accelerate launch recipes/sft.py
+On several GPUs:       accelerate launch --config_file launch/accelerate/zero3.yaml recipes/sft.py --config CONFIG.yaml
 """
 
 from pathlib import Path
 
-from trl import ModelConfig, SFTConfig, SFTTrainer, get_peft_config
+from trl import ModelConfig, SFTConfig, SFTTrainer
 
 from data_pipelines.dataset import prepare_demo_data
 from envs.factory import EnvConfig
@@ -17,19 +17,22 @@ from graphwalker.files import file_hash
 from graphwalker.inference import load
 from graphwalker.protocol import chat
 from graphwalker.protocol.prompts import Prompt
-from graphwalker.train import masks, mixture, models, session, sft_data
-from graphwalker.train.configs import TinyConfig, TrajectoryData
+from graphwalker.train import masks, memory, mixture, models, preflight, session, sft_data
+from graphwalker.train.configs import HardwareConfig, TinyConfig, TrajectoryData
 
 DEFAULT = Path(__file__).parent / "sft" / "tiny_demo.yaml"
 
 
 def main() -> None:
-    data, env, tiny, model_args, training = session.parse(
-        (TrajectoryData, EnvConfig, TinyConfig, ModelConfig, SFTConfig), DEFAULT, assistant_only_loss=True
+    data, env, tiny, hardware, model_args, training = session.parse(
+        (TrajectoryData, EnvConfig, TinyConfig, HardwareConfig, ModelConfig, SFTConfig),
+        DEFAULT,
+        assistant_only_loss=True,
     )
     found = mixture.sources(data, "trajectories", data.trajectories)
     files = ", ".join(source.file for source in found)
     print(f"SFT of {model_args.model_name_or_path} on {files}; output in {training.output_dir}", flush=True)
+    preflight.check_template(training)
     prompt = Prompt(env.prompt, max_turns=env.max_turns, max_relations=env.max_relations)
     with training.main_process_first(desc="data and model"):
         if data.demo_data:
@@ -45,15 +48,20 @@ def main() -> None:
             source=" ".join([env.prompt, *map(file_hash, texts)]),
             seed=training.seed,
         )
+        path = models.with_turn_tokens(path, tiny.model_cache)
+    if hardware.check_memory:
+        memory.check_memory(training, path, model_args)
     tokenizer = load.load_tokenizer(path)
-    model = load.load_model(path, tokenizer, model_args.dtype or "float32", model_args.attn_implementation)
+    model, peft_config = models.load_for_training(path, tokenizer, model_args)
     sft_data.check_packing(training, model.config)
+    asked = (prompt.messages(trajectory.question) for trajectory in trajectories)
+    preflight.check_prompts(asked, tokenizer, model, training.max_length, "max_length")
     trainer = SFTTrainer(
         model=model,
         args=training,
         train_dataset=sft_data.conversations(trajectories, prompt, train_detours=data.train_detours),
         processing_class=tokenizer,
-        peft_config=get_peft_config(model_args),
+        peft_config=peft_config,
     )
     sft_data.report_cut(trainer)
     masks.check_sft(trainer, len(trajectories))

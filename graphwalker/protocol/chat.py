@@ -1,7 +1,9 @@
 """How episodes become chat messages, and how a tokenizer learns to render and to parse them."""
 
+import json
+import re
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Template
 from jinja2.ext import Extension
@@ -12,27 +14,65 @@ from graphwalker.errors import UserError
 from graphwalker.protocol.prompts import Prompt, read_template
 from graphwalker.types import Trajectory
 
-TURN_START = "<|im_start|>"
-TURN_END = "<|im_end|>"
 TOOL_NAME = "kg_query"
 
-# Maps what a model writes to a message: its raw query becomes the argument of the one tool, unparsed, so that a
-# malformed one still reaches the environment and gets an observation.
-RESPONSE_TEMPLATE: dict[str, Any] = {
-    "defaults": {"role": "assistant"},
-    "start_anchor": f"{TURN_START}assistant\n",
-    "fields": {
-        "reasoning_content": {"open": "<think>", "close_pattern": r"</think>\s*", "content": "text"},
-        "tool_calls": {
-            "open": "<kg-query>",
-            "close_pattern": r"</kg-query>\s*",
-            "repeats": True,
-            "content": "text",
-            "transform": {"type": "function", "function": {"name": TOOL_NAME, "arguments": {"query": "{content}"}}},
-        },
-        "content": {"close_pattern": r"<\|im_end\|>\s*", "content": "text"},
-    },
-}
+
+class Family(NamedTuple):
+    """How a family of models writes a conversation: ``begin``, then ``open + role + body + text + end + gap`` a turn.
+
+    ``tokens`` are the special tokens among these; a tokenizer that has them all is of the family.
+    """
+
+    tokens: tuple[str, ...]
+    begin: str
+    open: str
+    body: str
+    end: str
+    gap: str
+
+    @property
+    def template(self) -> str:
+        """The Jinja chat template, whole in itself: a tokenizer is saved with it."""
+        fields = ("begin", "open", "body", "end", "gap")
+        values = ", ".join(json.dumps(getattr(self, field)) for field in fields)
+        return f"{{%- set {', '.join(fields)} = {values} %}}" + read_template("chat.jinja")
+
+    @property
+    def response_template(self) -> dict[str, Any]:
+        """What maps a model's text to a message: its raw query becomes the argument of the one tool, unparsed.
+
+        So a malformed query still reaches the environment and gets an observation.
+        """
+        call = {"name": TOOL_NAME, "arguments": {"query": "{content}"}}
+        return {
+            "defaults": {"role": "assistant"},
+            "start_anchor": f"{self.open}assistant{self.body}",
+            "fields": {
+                "reasoning_content": {"open": "<think>", "close_pattern": r"</think>\s*", "content": "text"},
+                "tool_calls": {
+                    "open": "<kg-query>",
+                    "close_pattern": r"</kg-query>\s*",
+                    "repeats": True,
+                    "content": "text",
+                    "transform": {"type": "function", "function": call},
+                },
+                "content": {"close_pattern": re.escape(self.end) + r"\s*", "content": "text"},
+            },
+        }
+
+
+CHATML = Family(("<|im_start|>", "<|im_end|>"), "", "<|im_start|>", "\n", "<|im_end|>", "\n")
+_LLAMA3 = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
+LLAMA3 = Family(_LLAMA3, _LLAMA3[0], _LLAMA3[1], _LLAMA3[2] + "\n\n", _LLAMA3[3], "")
+FAMILIES = (CHATML, LLAMA3)
+TURN_START, TURN_END = CHATML.tokens  # of the family that a tokenizer without turn tokens is given
+
+
+def family_of(tokenizer: Any) -> Family | None:
+    """The family whose turn tokens a tokenizer has; of several, the one whose end of turn ends its sequences."""
+    vocabulary = tokenizer.get_vocab()
+    fitting = [family for family in FAMILIES if all(token in vocabulary for token in family.tokens)]
+    return min(fitting, key=lambda family: family.end != tokenizer.eos_token, default=None)
 
 
 def install(tokenizer: Any) -> None:
@@ -41,13 +81,13 @@ def install(tokenizer: Any) -> None:
     The end-of-turn token becomes its end-of-sequence token: generation stops there, and training must see it.
     Raises `UserError` when the tokenizer lacks the turn tokens as single tokens.
     """
-    vocabulary = tokenizer.get_vocab()
-    missing = [token for token in (TURN_START, TURN_END) if token not in vocabulary]
-    if missing:
+    family = family_of(tokenizer)
+    if family is None:
+        missing = [token for token in CHATML.tokens if token not in tokenizer.get_vocab()]
         raise UserError(f"the tokenizer has no token {' or '.join(missing)}: add them and resize the embeddings first")
-    tokenizer.chat_template = read_template("chatml.jinja")
-    tokenizer.response_template = RESPONSE_TEMPLATE
-    tokenizer.eos_token = TURN_END
+    tokenizer.chat_template = family.template
+    tokenizer.response_template = family.response_template
+    tokenizer.eos_token = family.end
 
 
 def messages(trajectory: Trajectory, prompt: Prompt) -> list[dict[str, str]]:
@@ -73,7 +113,7 @@ def render(conversation: list[dict[str, str]]) -> str:
 @cache
 def _template() -> Template:
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation])
-    return environment.from_string(read_template("chatml.jinja"))
+    return environment.from_string(CHATML.template)
 
 
 class _Generation(Extension):

@@ -31,6 +31,13 @@ LOWEST = {
     "beta": 0,
     "epsilon": 0,
 }
+# setting -> the package that it needs, and how to get it
+PACKAGES = {
+    "deepspeed": ("deepspeed", "'graphwalker-kgqa[deepspeed]'"),
+    "load_in_4bit": ("bitsandbytes", "'graphwalker-kgqa[qlora]'"),
+    "load_in_8bit": ("bitsandbytes", "'graphwalker-kgqa[qlora]'"),
+    "use_liger_kernel": ("liger_kernel", "liger-kernel (it needs a GPU)"),
+}
 SEEDS = 2**32  # numpy takes no more
 RATIOS = ("token", "turn", "sequence")
 
@@ -74,8 +81,9 @@ def check_limits(values: Namespace) -> None:
     rewards, weights = getattr(values, "rewards", None), getattr(values, "reward_weights", None)
     if rewards and weights is not None and len(weights) != len(rewards):
         raise UserError(f"reward_weights: {len(weights)} weights for {len(rewards)} rewards ({', '.join(rewards)})")
-    if getattr(values, "deepspeed", None) and find_spec("deepspeed") is None:
-        raise UserError("deepspeed: the package is not installed: pip install 'graphwalker-kgqa[deepspeed]'")
+    for key, (package, install) in PACKAGES.items():
+        if getattr(values, key, None) and find_spec(package) is None:
+            raise UserError(f"{key}: the package {package} is not installed: pip install {install}")
 
 
 def _fits(value: Any, hint: Any) -> bool:

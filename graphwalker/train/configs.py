@@ -22,6 +22,16 @@ class TinyConfig:
 
 
 @dataclass
+class HardwareConfig:
+    """What is asked of the machines before a model is loaded; which there are is the launch file's matter."""
+
+    check_memory: bool = field(
+        default=True,
+        metadata={"help": "Under DeepSpeed, refuse a model whose weights, gradients and optimizer cannot fit."},
+    )
+
+
+@dataclass
 class DataFilter:
     """Which questions, or trajectories of which questions, are used."""
 

@@ -6,14 +6,16 @@ harness that evaluates them (``inference.rollout``); scoring, advantages, loss, 
 resuming stay TRL's (GraphWalker, section 2.3: RL stage).
 """
 
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from logging import LogRecord, getLogger
+from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.utils import gather_object
+from accelerate.utils import gather_object, is_peft_model
 from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
 
@@ -31,6 +33,7 @@ from graphwalker.train.configs import RolloutConfig
 from graphwalker.train.groups import ALIVE, KINDS, group_kinds
 from graphwalker.train.loss_rows import keep_rows, moving_rows
 from graphwalker.train.masks import check_rollouts
+from graphwalker.train.preflight import check_reference
 from graphwalker.train.rollout_log import episode_sums, outages_by_kind, total
 from graphwalker.train.sampler import ShuffledByEpoch
 from graphwalker.train.turn_ratio import with_turn_ratio
@@ -58,8 +61,9 @@ class EpisodeGRPOTrainer(GRPOTrainer):
     beta: float
     _last_loaded_step: int
 
-    def __init__(self, *args, rollout: RolloutConfig | None = None, **kwargs):
-        super().__init__(*args, **kwargs)
+    def __init__(self, *, model, args, rollout: RolloutConfig | None = None, peft_config=None, **kwargs):
+        check_reference(model, args, adapted=peft_config is not None or is_peft_model(model))
+        super().__init__(model=model, args=args, peft_config=peft_config, **kwargs)
         self.rollout = rollout or RolloutConfig()
         self.chat_tokens = ChatTokens(self.processing_class)
         self.by_turn = self.importance_sampling_level == "turn"
@@ -81,6 +85,14 @@ class EpisodeGRPOTrainer(GRPOTrainer):
         shared = self.use_vllm and (self.vllm_mode == "server" or self.vllm_tensor_parallel_size > 1)
         needed = self.accelerator.num_processes > 1 and (sharded or shared)
         return InStep(self.accelerator.device) if needed else Alone()
+
+    def _save(self, output_dir=None, state_dict=None):
+        """Without the copy of the adapter that is the KL reference: it is made again from where training began.
+
+        With one beside it, resuming would load the copy and leave the policy's own adapter as it was at the start.
+        """
+        super()._save(output_dir, state_dict)
+        shutil.rmtree(Path(output_dir or self.args.output_dir) / "ref", ignore_errors=True)
 
     def _get_train_sampler(self, dataset=None):
         sampler = super()._get_train_sampler(dataset)

@@ -22,6 +22,8 @@ from graphwalker.files import end_on_sigterm, write_json
 from graphwalker.train import tracking
 from graphwalker.train.alarms import stop_on_nan
 from graphwalker.train.config_values import check_limits, check_types
+from graphwalker.train.preflight import check_checkpoint
+from graphwalker.versions import check_installed
 from graphwalker.yaml_file import read_yaml
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -141,6 +143,7 @@ def train_and_save(trainer: Any, *configs: Any) -> None:
     if checkpoint is None and out.is_dir():
         checkpoint = get_last_checkpoint(str(out))
     if checkpoint:
+        check_checkpoint(checkpoint, trainer.model)
         trainer.accelerator.print(f"Going on from {checkpoint}")
     stop_on_nan(trainer)
     try:
@@ -189,7 +192,9 @@ def _save_model(trainer: Any, out: Path) -> None:
     trainer.save_model(str(out / ".saving"))
     trainer.accelerator.wait_for_everyone()
     if trainer.is_world_process_zero():
-        files = sorted((out / ".saving").iterdir(), key=lambda file: file.name == "config.json")
+        files = sorted(
+            (out / ".saving").iterdir(), key=lambda file: file.name in ("config.json", "adapter_config.json")
+        )
         for file in files:
             file.replace(out / file.name)
         (out / ".saving").rmdir()
@@ -200,6 +205,7 @@ def run(main: Callable[[], None]) -> None:
     """Call a recipe's ``main``; bad input or a full disk ends the program with one line and exit status 2 or 1."""
     end_on_sigterm()
     try:
+        check_installed()
         main()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)

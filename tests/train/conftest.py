@@ -47,7 +47,15 @@ def conversations(toy_trajectories):
 def make_grpo(toy_tokenizer, toy_tasks, toy_env, make_model, tmp_path):
     """A GRPO trainer over the toy tasks; `options` are of GRPOConfig."""
 
-    def make(model=None, *, rewards=("em",), make_env=toy_env, rollout=RolloutConfig(8, 8, 256), **options):  # noqa: B008
+    def make(
+        model=None,
+        *,
+        rewards=("em",),
+        make_env=toy_env,
+        rollout=RolloutConfig(8, 8, 256),  # noqa: B008
+        peft_config=None,
+        **options,
+    ):
         defaults = {"output_dir": str(tmp_path / "grpo"), "num_generations": 4, "per_device_train_batch_size": 8}
         quiet = {"report_to": "none", "use_cpu": True, "bf16": False, "disable_tqdm": True, "save_strategy": "no"}
         config = {"max_steps": 1, "max_completion_length": 256, "beta": 0.0, "logging_steps": 1}
@@ -58,6 +66,7 @@ def make_grpo(toy_tokenizer, toy_tasks, toy_env, make_model, tmp_path):
             train_dataset=sft_data.prompts([question for question, _ in toy_tasks], Prompt("compact")),
             processing_class=toy_tokenizer,
             environment_factory=adapter_factory(make_env),
+            peft_config=peft_config,
             rollout=rollout,
         )
 

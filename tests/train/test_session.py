@@ -131,7 +131,9 @@ def test_torn_checkpoints_go_and_whole_ones_stay(tmp_path):
 
 def test_deepspeed_without_its_package(parse, monkeypatch):
     monkeypatch.setattr("graphwalker.train.config_values.find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"deepspeed: the package is not installed: pip install 'graphwalker-kgqa\["):
+    with pytest.raises(
+        UserError, match=r"deepspeed: the package deepspeed is not installed: pip install 'graphwalker-kgqa\["
+    ):
         parse("needed: a\ndeepspeed: zero.json\n")
 
 
