@@ -86,9 +86,9 @@ class QueryWorker:
             self._start(limits.memory_mb)
         request = json.dumps({"query": text, "alarm": limits.seconds + _GRACE_SECONDS}) + "\n"
         try:
-            self._pipe("stdin").write(request.encode())
-            self._pipe("stdin").flush()
-            return self._read(limits.seconds)
+            deadline = time.monotonic() + limits.seconds
+            self._write(request.encode(), deadline)
+            return self._read(deadline - time.monotonic())
         except TimeoutError:
             self._stop()
             message = f"{self.path}: no answer within {limits.seconds:g} s"
@@ -127,6 +127,17 @@ class QueryWorker:
         if "error" in ready:
             self._stop()
             raise KGUnavailable(f"{self.path}: {ready['error']}")
+
+    def _write(self, request: bytes, deadline: float) -> None:
+        """Hand a request over, which a pipe holds only in part. Raises `TimeoutError` where nobody takes it."""
+        handle, ready = self._pipe("stdin").fileno(), select.poll()
+        os.set_blocking(handle, False)
+        ready.register(handle, select.POLLOUT)
+        while request:
+            left = deadline - time.monotonic()
+            if left <= 0 or not ready.poll(left * 1000):
+                raise TimeoutError
+            request = request[os.write(handle, request) :]
 
     def _read(self, seconds: float) -> dict[str, Any]:
         """The next line of the worker. Raises `TimeoutError`, `EOFError` or `OverflowError` (too long)."""

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import signal
 import threading
 
 import pytest
@@ -137,3 +138,12 @@ def test_it_answers_where_a_thousand_files_are_open(oxigraph_kg):
         for handle in opened:
             os.close(handle)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_worker_that_takes_nothing_is_given_up_in_time(worker):
+    worker.execute("ASK { }")
+    os.kill(worker._process.pid, signal.SIGSTOP)
+    long = f"PREFIX p: <http://{'y' * 1900}/> SELECT * {{ ?a p: ?b {'; p: ?c ' * 80} }}"  # more than a pipe holds
+    with pytest.raises(KGUnavailable, match="no answer within 1 s"):
+        worker.execute(long, QueryLimits(seconds=1))
+    assert worker.execute(long).rows == ()
