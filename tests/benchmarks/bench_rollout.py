@@ -100,7 +100,7 @@ class Bench:
     def fed(self) -> int:
         engine, made, waiting = self._engine(), 0, list(range(len(self.experts)))
         sampling = Sampling(max_new_tokens=TURN_TOKENS)
-        observed = {
+        observed: dict[Hashable, Iterator[list[int]]] = {
             key: iter([self.tokens.observation(turn.observation) for turn in expert.turns[:-1]])
             for key, expert in enumerate(self.experts)
         }
