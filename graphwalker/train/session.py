@@ -144,11 +144,22 @@ def train_and_save(trainer: Any) -> None:
         if trainer.is_world_process_zero():
             drop_torn_checkpoints(out)
         raise
-    trainer.log_metrics("train", result.metrics)
+    metrics = {**result.metrics, **_split(trainer)}
+    trainer.log_metrics("train", metrics)
     trainer.save_state()
-    trainer.save_metrics("train", result.metrics)  # last: its file says that the run is finished
+    trainer.save_metrics("train", metrics)  # last: its file says that the run is finished
     trainer.accelerator.print(f"Saved to {out}")
     trainer.accelerator.end_training()
+
+
+def _split(trainer: Any) -> dict[str, float]:
+    """How DeepSpeed spread the model, from its engine: the ZeRO stage, and the share of the weights kept here."""
+    engine = getattr(trainer, "deepspeed", None)
+    if engine is None:
+        return {}
+    sizes = [(getattr(p, "ds_tensor", p).numel(), getattr(p, "ds_numel", p.numel())) for p in engine.parameters()]
+    kept, whole = map(sum, zip(*sizes, strict=True))
+    return {"zero_stage": engine.zero_optimization_stage(), "zero_weights_here": kept / whole}
 
 
 def drop_torn_checkpoints(out: Path) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from graphwalker.errors import UserError
-from graphwalker.protocol.chat import CHATML, LLAMA3, TURN_END, TURN_START, family_of, install, messages
+from graphwalker.protocol.chat import CHATML, LLAMA3, family_of, install, messages
 from graphwalker.protocol.escape import escape_name
 from graphwalker.protocol.parse import parse_turn
 from graphwalker.protocol.prompts import Prompt
