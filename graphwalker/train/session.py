@@ -153,10 +153,11 @@ def train_and_save(trainer: Any, *configs: Any) -> None:
         if trainer.is_world_process_zero():
             drop_torn_checkpoints(out)
         raise
-    trainer.log_metrics("train", result.metrics)
+    metrics = {**result.metrics, **_split(trainer)}
+    trainer.log_metrics("train", metrics)
     trainer.save_state()
     if trainer.is_world_process_zero():
-        write_json(out / "train_results.json", result.metrics)  # last and whole: it says that the run is finished
+        write_json(out / "train_results.json", metrics)  # last and whole: it says that the run is finished
     trainer.accelerator.print(f"Saved to {out}")
     trainer.accelerator.end_training()
 
@@ -175,6 +176,16 @@ def check_saves(training: Any) -> None:
             f"save_steps: {training.save_steps}: {shared / micro:g} steps share one generation (steps_per_generation, "
             "num_iterations), and a checkpoint between them would not go on exactly: make it a multiple"
         )
+
+
+def _split(trainer: Any) -> dict[str, float]:
+    """How DeepSpeed spread the model, from its engine: the ZeRO stage, and the share of the weights kept here."""
+    engine = getattr(trainer, "deepspeed", None)
+    if engine is None:
+        return {}
+    sizes = [(getattr(p, "ds_tensor", p).numel(), getattr(p, "ds_numel", p.numel())) for p in engine.parameters()]
+    kept, whole = map(sum, zip(*sizes, strict=True))
+    return {"zero_stage": engine.zero_optimization_stage(), "zero_weights_here": kept / whole}
 
 
 def drop_torn_checkpoints(out: Path) -> None:
