@@ -20,6 +20,7 @@ _SAMPLE = 20_000  # triples that are read to find entities and mediators
 _NODES = 200
 _CHECKED = 20
 _SLOW_MS = 100.0
+_PREDICATES = ("name_predicates", "alias_predicates", "type_predicates", "hidden_predicates")
 _HURRIED, _PATIENT = QueryLimits(seconds=0.5), QueryLimits(seconds=60)
 _ROWS = 10**10  # of this query, on any graph
 _EXPENSIVE = "SELECT (COUNT(*) AS ?n) {{ {} }}".format(
@@ -39,6 +40,7 @@ def check_kg(kg: str, known: Sequence[Triple] = ()) -> Iterator[Finding]:
         sample = list(islice(store, _SAMPLE))
         nodes = _nodes(store, sample)
         yield from _triples(store, sample, known)
+        yield from _undeclared(store)
         yield _names(store, nodes)
         yield _mediators(store, nodes)
         yield _speed(store, nodes)
@@ -62,7 +64,9 @@ def _triples(store: KGStore, sample: Sequence[Triple], known: Sequence[Triple]) 
     for triple in wanted:
         if triple not in store or triple not in set(store.match(triple.head, triple.relation, triple.tail)):
             text = f"the triple ({triple.head}, {triple.relation}, {triple.tail}) is missing"
-            advice = "look whether its ids are spelled as `graphwalker kg query` shows them, and the source is complete"
+            advice = (
+                "look whether its ids are spelled as `graphwalker kg search` shows them, and the source is complete"
+            )
             yield Finding("error", text, advice if triple in known else "the graph is damaged: build it again")
             return
     nowhere = Triple("urn:graphwalker:doctor:no-such-entity", wanted[-1].relation, wanted[-1].tail)
@@ -72,6 +76,18 @@ def _triples(store: KGStore, sample: Sequence[Triple], known: Sequence[Triple]) 
         )
         return
     yield Finding("ok", f"{len(wanted)} known triples are present" + (f", {len(known)} of them named" if known else ""))
+
+
+def _undeclared(store: KGStore) -> Iterator[Finding]:
+    """A predicate of the profile that cannot be met, since nothing says what its prefix stands for."""
+    for field in _PREDICATES:
+        for predicate in getattr(store.schema, field):
+            prefix, colon, rest = predicate.partition(":")
+            if not colon or rest.startswith("//") or prefix in store.schema.namespaces:
+                continue
+            if next(store.match(relation=predicate), None) is None:
+                text = f"{field}: no triple has {predicate}"
+                yield Finding("warning", text, f"declare the prefix {prefix} under namespaces in the schema profile")
 
 
 def _names(store: KGStore, nodes: Sequence[str]) -> Finding:

@@ -106,7 +106,6 @@ def _check(args: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from data_pipelines.importers.counts import Counts
-    from data_pipelines.importers.paths import CLOSED_WORLD
     from data_pipelines.kg_check import Checker, check, gold_runner
     from graphwalker.errors import UserError
     from graphwalker.files import atomic_files, dump_json, dump_jsonl, read_jsonl
@@ -127,5 +126,7 @@ def _check(args: argparse.Namespace) -> int:
         with atomic_files(args.out, args.out.with_suffix(".counts.json")) as (out, beside):
             dump_jsonl(out, answerable)
             dump_json(beside, {**source, **counts.to_json()})
-        print(f"{args.out}: {len(answerable):,} questions, data set NAME{CLOSED_WORLD}")
+        print(f"{args.out}: {len(answerable):,} questions, data set {answerable[0].dataset}")
+    elif args.out is not None:
+        print(f"no question can be answered on this graph: {args.out} is not written")
     return 0 if answerable else 1

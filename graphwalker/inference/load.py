@@ -47,6 +47,7 @@ def load_tokenizer(path: str):
 
 def read_tokenizer(path: str):
     """The tokenizer of a model as it was saved; raises ``UserError`` where there is none."""
+    _check_place(path)
     try:
         # AutoTokenizer gives every Qwen2 model the splitting rules of Qwen2, whatever its tokenizer.json says
         plain = get_tokenizer_config(path).get("tokenizer_class") == "TokenizersBackend"
@@ -56,6 +57,16 @@ def read_tokenizer(path: str):
     if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what transformers makes of no file at all
         raise UserError(f"{path}: no tokenizer can be loaded from here")
     return tokenizer
+
+
+def _check_place(path: str) -> None:
+    """Refuse a folder that is not there, which would be looked for on the hub, and for minutes."""
+    parts = Path(path).parts
+    is_id = (
+        0 < len(parts) <= 2 and not Path(path).is_absolute() and not Path(parts[0]).exists() and parts[0][0] not in "~."
+    )
+    if not is_id and not Path(path).is_dir():
+        raise UserError(f"{path}: no such folder, and no model's id on the hub")
 
 
 def load_model(

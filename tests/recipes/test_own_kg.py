@@ -18,7 +18,7 @@ SHOP = "https://shop.example/ns/"
 SYLLABLES = ("ka", "lo", "mi", "re", "su", "ta", "ven", "dor", "pel", "nis")
 SHORTER = {r"max_steps: \d{3,4}": "max_steps: 30", r"max_steps: 10\b": "max_steps: 1"}
 SHORTER |= {r"(turn_tokens|episode_tokens|completion_length): 64": r"\1: 8", r": 1024": ": 300"}
-SHORTER |= {r"max_questions: \d+": "max_questions: 8\neval_samples: 1", r"batch_size: 32": "batch_size: 8"}
+SHORTER |= {r"max_questions: \d+": "max_questions: 8", r"batch_size: 32": "batch_size: 8"}
 
 
 def shop_triples(rng: random.Random):
