@@ -3,17 +3,17 @@
 They read what TRL and ``EpisodeGRPOTrainer`` log, so they come with the first log entry that shows the fault.
 """
 
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from transformers import TrainerCallback
-from transformers.utils import logging
 
 from graphwalker.errors import UserError
 
-logger = logging.get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 FIRST_STEPS = 3  # a run that has learned nothing for so many steps says so
 Logs = Mapping[str, Any]
@@ -59,7 +59,7 @@ CAUSES = {
 class HealthCallback(TrainerCallback):
     """Warns when a log entry shows an alarm of `ALARMS`, a collapse of entropy, or a run that learns nothing.
 
-    ``warn`` takes the line (default: transformers' logger); each kind comes once.
+    ``warn`` takes the line (default: this module's logger); each kind comes once.
     """
 
     def __init__(self, warn: Callable[[str], None] = logger.warning):

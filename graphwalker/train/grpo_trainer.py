@@ -186,6 +186,8 @@ class EpisodeGRPOTrainer(GRPOTrainer):
             self._hand_over(rollouts)
             completions = [chat.turn_messages(r.trajectory()) for r in rollouts]
             self._calculate_rewards(self._rows, prompts, completions, [r.ids for r in rollouts])
+            self._pending_metrics.clear()  # what a reward logged here it logs again when TRL calls it
+            self._pending_extra_logs.clear()
             kinds = self._group_kinds()
             rows = dict(zip((g for g, kind in enumerate(kinds) if kind != ALIVE), fresh, strict=False))
             if not rows:

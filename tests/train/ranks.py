@@ -36,7 +36,7 @@ from graphwalker.train import grpo_trainer, sft_data, tiny
 from graphwalker.train.configs import RolloutConfig
 from graphwalker.types import Entity, Question
 
-GROUP, STEPS, LIMIT = 4, 3, 60  # episodes a question, training steps, seconds
+GROUP, STEPS, LIMIT = 4, 2, 60  # episodes a question, training steps, seconds
 MARKER = re.compile(r"marker (\d+)")
 FRANCE, PARIS = Entity("France", "m.fr"), Entity("Paris", "m.paris")
 QUESTIONS = [Question(f"q{n}", f"This is marker {n}.", (FRANCE,), (PARIS,)) for n in range(40)]
@@ -192,7 +192,7 @@ def sharded(case: str, folder: Path) -> dict[str, int]:
         torch.nn.init.normal_(model.get_input_embeddings().weight, std=0.5)
         for part in (*model.model.layers, model) if shard else ():
             fully_shard(part)
-        engine = TransformersEngine(model, tokenizer, capacity=3, in_step=in_step)
+        engine = TransformersEngine(model, tokenizer, capacity=8, in_step=in_step)
         done: dict[int, list[int]] = {}
         for key in range(1 + 2 * dist.get_rank()):
             engine.add(key, [9 + key, 11, 12], Sampling(max_new_tokens=5 + key), key)
@@ -254,7 +254,7 @@ def rank(case: str, folder: Path, processes: int, number: int, port: int) -> Non
     torch.set_num_threads(1)
     result = CASES.get(case, train)(case, folder)
     out = folder / f"{case}-{processes}-{number}.result"
-    out.write_text(json.dumps({"processes": processes, "rank": number, **result}))
+    out.write_text(json.dumps({"case": case, "processes": processes, "rank": number, **result}))
     sys.stdout.flush()
     os._exit(0)  # without waiting for the other processes
 

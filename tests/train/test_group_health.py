@@ -89,6 +89,7 @@ def test_the_loss_is_that_of_the_groups_that_count(dead, loss_type, make_grpo, u
     assert log["group/alive"] == 0.5 and log["group/outage" if dead == "outage" else "group/all_wrong"] == 0.5
 
 
+@pytest.mark.slow
 def test_a_dropped_group_has_no_part_in_the_kl_either(make_grpo, make_model, use_script, toy_tokenizer, tmp_path):
     make_model().save_pretrained(tmp_path / "model")
     toy_tokenizer.save_pretrained(tmp_path / "model")
