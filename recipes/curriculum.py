@@ -4,7 +4,8 @@ GraphWalker's order is SFT on GraphSynth, SFT on GraphRoll, GRPO (section 2.3); 
 fewer stages are a matter of the YAML. Interrupted, the same command goes on where it stopped.
 
 On a CPU:              python recipes/curriculum.py --config recipes/curriculum/tiny_demo.yaml
-On several GPUs:       the same with `launch: [--config_file, launch/accelerate/FILE.yaml]` in the YAML
+On several GPUs:       accelerate launch --config_file launch/accelerate/FILE.yaml recipes/curriculum.py --config FILE
+                       or python, with `launch: [--config_file, launch/accelerate/FILE.yaml]` in the YAML
 """
 
 import gc
@@ -31,6 +32,7 @@ from graphwalker.train import curriculum, gates, mixture, models, session, stage
 from graphwalker.train.configs import HardwareConfig, MixedData, QuestionData, RewardConfig, TinyConfig, TrajectoryData
 from graphwalker.train.curriculum import CurriculumConfig, Stage
 from graphwalker.train.grpo_trainer import RolloutConfig
+from graphwalker.train.processes import Processes
 from graphwalker.types import Question
 from graphwalker.yaml_file import read_yaml
 
@@ -204,6 +206,12 @@ def main() -> None:
     args, stage_keys = curriculum.stage_flags(sys.argv[1:])
     config, env, settings = session.parse((CurriculumConfig, EnvConfig, EvaluationConfig), DEFAULT, args)
     curriculum.set_keys(config, stage_keys)
+    processes = Processes(config.launch)
+    processes.lead(lambda: run_curriculum(config, env, settings, processes))
+
+
+def run_curriculum(config: CurriculumConfig, env: EnvConfig, settings: EvaluationConfig, processes: Processes) -> None:
+    """Train and evaluate all stages, then say and show what each gave."""
     stages = curriculum.stages(config)
     evaluations = Evaluations({}, env, settings, Path(config.run), config.seed)
     check(stages, evaluations)
@@ -216,7 +224,7 @@ def main() -> None:
     check_files(stages)
     evaluations.splits = read_splits(settings, env_factory(env)().toolbox)
     with curriculum.claim(config, env, settings) as lock:
-        store = stage_store.StageStore(evaluations.run, config.model_name_or_path, config.stage_cache, config.launch)
+        store = stage_store.StageStore(evaluations.run, config.model_name_or_path, config.stage_cache, processes)
         if start:
             evaluations.run_all(curriculum.START, start, store)
         try:

@@ -6,8 +6,6 @@ runs that share a first part of their curricula train it once. A run's ``stages/
 """
 
 import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -23,6 +21,7 @@ from graphwalker.metrics.run_folder import METRICS_FILE, TRAJECTORIES
 from graphwalker.train import tracking
 from graphwalker.train.curriculum import Stage
 from graphwalker.train.identity import digest, identity, model_identity, versions
+from graphwalker.train.processes import Processes
 from graphwalker.types import Trajectory
 
 MADE_OF = "made_of.json"
@@ -34,9 +33,9 @@ LEFT_OUT = ("demo_data", "disable_tqdm", "logging_dir", "model_cache", "model_na
 class StageStore:
     """The stages of one run, placed one after another."""
 
-    def __init__(self, run: Path, model: str, cache: str | None = None, launch: Sequence[str] = ()):
+    def __init__(self, run: Path, model: str, cache: str | None = None, processes: Processes | None = None):
         self.run, self.cache = run, Path(cache) if cache else None
-        self.launch = list(launch)
+        self.processes = processes or Processes()
         self.model, self.made_of_model = model, model_identity(model)
         self.number = 0
 
@@ -89,7 +88,7 @@ class StageStore:
                 print(f"Stage {stage.name}: trained before, in {stage.folder}", flush=True)
             else:
                 env = tracking.stage_environment(self.run, stage.name, stage.recipe, stage.folder)
-                launch(stage, recipes, self.launch, [*locks, *([] if lock is None else [lock])], env)
+                launch(stage, recipes, self.processes, [*locks, *([] if lock is None else [lock])], env)
 
     def _is_shared(self, folder: Path) -> bool:
         return self.cache is not None and folder.parent == self.cache
@@ -107,31 +106,36 @@ class StageStore:
             "recipe": stage.recipe,
             "config": identity({key: value for key, value in config.items() if key not in LEFT_OUT}),
             "model": self.made_of_model if own == self.model else model_identity(own),
-            "launch": identity(self.launch),
+            "launch": identity(self.processes.made_of()),
         }
 
 
 def launch(
     stage: Stage,
     recipes: Path,
-    launch_args: Sequence[str],
+    processes: Processes,
     locks: Sequence[int] = (),
     env: Mapping[str, str] | None = None,
 ) -> None:
-    """Train one stage (``accelerate launch`` of its recipe); raises ``UserError`` when it fails.
+    """Train one stage by its recipe; raises ``UserError`` when it fails.
 
-    The process inherits ``locks``: where this one is killed and that one lives on, they stay held.
+    The processes inherit ``locks``: where this one is killed and they live on, they stay held.
     """
-    config = stage.folder / "config.yaml"
-    with atomic_write(config) as handle:
-        yaml.safe_dump(dict(stage.config), handle, sort_keys=False, allow_unicode=True)
-    script = str(recipes / f"{stage.recipe}.py")
-    launcher = [sys.executable, "-m", "accelerate.commands.launch", "--quiet", *launch_args]
-    command = [*launcher, script, "--config", str(config)]
-    print(f"Stage {stage.name}: accelerate launch {' '.join(command[4:])}", flush=True)
-    status = subprocess.run(command, check=False, pass_fds=locks, env=env).returncode
+    config = write_config(stage)
+    script = recipes / f"{stage.recipe}.py"
+    shown = " ".join(["accelerate launch", *processes.launch_args, str(script), "--config", str(config)])
+    print(f"Stage {stage.name}: {shown}", flush=True)
+    status = processes.run(script, config, locks, env)
     if status != 0:
         raise UserError(f"stage {stage.name} failed (exit status {status}); see its output above")
+
+
+def write_config(stage: Stage) -> Path:
+    """The config that a stage's recipe is launched with, in the stage's folder."""
+    file = stage.folder / "config.yaml"
+    with atomic_write(file) as handle:
+        yaml.safe_dump(dict(stage.config), handle, sort_keys=False, allow_unicode=True)
+    return file
 
 
 def reuse_evaluation(shared: Path | None, out: Path, seed: int) -> bool:

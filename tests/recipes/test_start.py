@@ -20,7 +20,7 @@ def launched(monkeypatch, workspace) -> list[str]:
     """The names of the stages launched; instead of being trained their model is copied."""
     names: list[str] = []
 
-    def launch(stage, recipes, launch_args, locks, env):
+    def launch(stage, recipes, processes, locks, env):
         shutil.copytree(stage.config["model_name_or_path"], stage.folder, dirs_exist_ok=True)
         (stage.folder / "train_results.json").write_text("{}")
         names.append(stage.name)

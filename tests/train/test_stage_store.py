@@ -13,6 +13,7 @@ from graphwalker.metrics.run_folder import evaluations, rescore
 from graphwalker.metrics.run_folder import stages as stages_of
 from graphwalker.train import stage_store
 from graphwalker.train.curriculum import CurriculumConfig, stages
+from graphwalker.train.processes import Processes
 from graphwalker.train.stage_store import StageStore
 
 
@@ -124,7 +125,7 @@ def test_launch(config, monkeypatch):
 
     monkeypatch.setattr("subprocess.run", run)
     with pytest.raises(UserError, match="stage a failed .exit status 1"):
-        stage_store.launch(placed, Path("recipes"), ["--num_processes", "2"], [7])
+        stage_store.launch(placed, Path("recipes"), Processes(["--num_processes", "2"]), [7])
     written = placed.folder / "config.yaml"
     assert yaml.safe_load(written.read_text()) == placed.config
     ((command, inherited),) = commands
