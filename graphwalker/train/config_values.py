@@ -55,7 +55,8 @@ _NAMES: dict[Any, str] = {
 def check_types(where: str | Path, values: Mapping[str, Any], dataclasses: Sequence[type]) -> None:
     """Raise ``UserError`` for the first value of a config that its field cannot hold, naming the key.
 
-    Strings are left to argparse, which converts them, except for a list of ours (TRL takes some lists as a string).
+    Strings are left to argparse, which converts them, except for a list of ours (TRL takes some lists as a string) and
+    for one of several words, which argparse checks on the command line alone.
     """
     if not isinstance(values.get("env", {}), dict):
         raise UserError(f"{where}: env: expected a mapping, got {values['env']!r}")
@@ -64,7 +65,8 @@ def check_types(where: str | Path, values: Mapping[str, Any], dataclasses: Seque
             if key not in values:
                 continue
             value = values[key]
-            converted = isinstance(value, str) and (get_origin(hint) is not list or part.__module__.startswith("trl."))
+            ours = not part.__module__.startswith("trl.")
+            converted = isinstance(value, str) and not (ours and get_origin(hint) in (list, Literal))
             if not converted and not _fits(value, hint):
                 raise UserError(f"{where}: {key}: expected {_name(hint)}, got {repr(value)[:80]}")
 

@@ -9,7 +9,7 @@ from graphwalker.errors import UserError
 from graphwalker.inference import load
 from graphwalker.protocol.render import render_turn
 from graphwalker.tools.observation import Observation
-from graphwalker.train.config_values import check_limits
+from graphwalker.train.config_values import check_limits, check_types
 from graphwalker.train.configs import RewardConfig, RolloutConfig
 
 WRONG = render_turn("A guess.", "answer", '["Atlantis"]')
@@ -165,6 +165,9 @@ def test_bad_configs_are_refused():
         UserError, match="importance_sampling_level: expected one of token, turn, sequence, got 'turns'"
     ):
         check_limits(Namespace(importance_sampling_level="turns"))
+    with pytest.raises(UserError, match="c.yaml: dead_groups: expected keep or drop or refill, got 'refil'"):
+        check_types("c.yaml", {"dead_groups": "refil"}, (RolloutConfig,))
+    check_types("c.yaml", {"dead_groups": "refill"}, (RolloutConfig,))
     with pytest.raises(UserError, match="unknown reward 'exact'; one of em, em_set"):
         RewardConfig(["exact"])
     with pytest.raises(UserError, match="each once"):
