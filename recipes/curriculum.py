@@ -170,8 +170,7 @@ def train_stage(stage: Stage, store: stage_store.StageStore, evaluations: Evalua
     for number in range(1, 1 + (gate.rounds if gate else 1)):
         gc.collect()  # what the last evaluation's engine held
         placed = store.place(stage.round(number))
-        if not placed.done:
-            store.train(placed, RECIPES, [lock])
+        store.train(placed, RECIPES, [lock])
         if placed.evaluate:
             evaluations.run_all(placed.name, str(placed.folder), store)
         value = evaluations.value(placed.name, gate) if gate else None
@@ -198,8 +197,7 @@ def write_results(run: Path, seed: int, report_to: Sequence[str]) -> None:
 
 def reports(stages: Sequence[Stage]) -> list[str]:
     """What the stages report to."""
-    given = (stage.config.get("report_to") or [] for stage in stages)
-    return sorted({name for names in given for name in ([names] if isinstance(names, str) else names)})
+    return sorted({name for stage in stages for name in tracking.names(stage.config.get("report_to"))})
 
 
 def main() -> None:

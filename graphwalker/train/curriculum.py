@@ -6,7 +6,7 @@ of its own, with a config file that is kept and can be launched by hand.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -230,7 +230,7 @@ def check_unchanged(config: CurriculumConfig, *others: Any) -> None:
 
 
 @contextmanager
-def claim(config: CurriculumConfig, *others: Any):
+def claim(config: CurriculumConfig, *others: Any) -> Iterator[int]:
     """Write the run's ``config.yaml`` and hold the run; raises ``UserError`` if the folder is another config's.
 
     Where another process holds it (a stage whose launcher was killed may still be training), it waits for its end.

@@ -50,17 +50,18 @@ class StageStore:
         made_of = self._made_of(stage, config)
         if here.is_symlink() and not here.exists():
             here.unlink()  # the shared folder is gone
-        before = _read(here / MADE_OF)
-        if before is not None:
-            _check_same(here, before["made_of"], made_of)
-            folder = self._linked(here) if here.is_symlink() else here
+        if here.is_symlink():
+            folder = self._linked(here)
         elif self.cache and not here.exists():
             folder = self.cache / f"{stage.name}-{digest([made_of, versions()])[:KEY_LENGTH]}"
             _link(here, folder)
         else:
             folder = here
-        if before is None and not _read(folder / MADE_OF):
+        before = _read(folder / MADE_OF)
+        if before is None:
             write_json(folder / MADE_OF, {"made_of": made_of, "versions": versions()})
+        else:
+            _check_same(here, before["made_of"], made_of)
         return replace(stage, folder=folder, config={**config, "output_dir": str(folder)})
 
     def take(self, stage: Stage) -> None:
@@ -73,22 +74,21 @@ class StageStore:
         """Where runs share an evaluation of the model in ``folder``; ``None`` where they share none."""
         if self.cache is None or not (self._is_shared(folder) or self.number == 0):
             return None
-        start = self.cache / f"start-{digest(self.made_of_model)[:KEY_LENGTH]}"
-        return (
-            (start if self.number == 0 else folder)
-            / "evaluations"
-            / digest([identity(evaluation), versions()])[:KEY_LENGTH]
-        )
+        home = folder if self.number else self.cache / f"start-{digest(self.made_of_model)[:KEY_LENGTH]}"
+        return home / "evaluations" / digest([identity(evaluation), versions()])[:KEY_LENGTH]
 
     def train(self, stage: Stage, recipes: Path, locks: Sequence[int] = ()) -> None:
-        """Train a stage that has been placed; raises ``UserError`` when it fails."""
+        """Train a stage that has been placed, unless that is done; raises ``UserError`` when it fails."""
+        shared = self._is_shared(stage.folder)
         busy = f"{stage.folder} is being trained by another run: waiting for its end"
-        with locked(stage.folder / ".lock", busy) if self._is_shared(stage.folder) else nullcontext() as lock:
-            if stage.done:
-                print(f"Stage {stage.name}: trained before, in {stage.folder}", flush=True)
-            else:
-                env = tracking.stage_environment(self.run, stage.name, stage.recipe, stage.folder)
+        with locked(stage.folder / ".lock", busy) if shared and not stage.done else nullcontext() as lock:
+            if not stage.done:
+                env = None
+                if "wandb" in tracking.names(stage.config.get("report_to")):
+                    env = tracking.stage_environment(self.run, stage.name, stage.recipe, stage.folder)
                 launch(stage, recipes, self.processes, [*locks, *([] if lock is None else [lock])], env)
+            elif shared:
+                print(f"Stage {stage.name}: trained before, in {stage.folder}", flush=True)
 
     def _is_shared(self, folder: Path) -> bool:
         return self.cache is not None and folder.parent == self.cache

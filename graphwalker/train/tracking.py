@@ -30,12 +30,17 @@ COLUMNS = ("stage", "split", "decoding", "question", "gold", "answer", "verdict"
 PACKAGES = ("wandb", "tensorboard")  # each is also the name of the extra that brings it
 
 
+def names(report_to: Iterable[str] | str | None) -> list[str]:
+    """``report_to`` as a list, whatever a config has there."""
+    return [report_to] if isinstance(report_to, str) else list(report_to or ())
+
+
 def prepare(report_to: Iterable[str] | str | None) -> None:
     """Check what is reported to; without a key for W&B its runs stay in ``wandb/`` on this machine, and a line says so.
 
     Raises ``UserError`` where the package is not installed.
     """
-    wanted = [report_to] if isinstance(report_to, str) else list(report_to or ())
+    wanted = names(report_to)
     for name in PACKAGES:
         if name in wanted and find_spec(name) is None:
             raise UserError(

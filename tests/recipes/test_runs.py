@@ -113,7 +113,9 @@ def test_killed_at_any_write_it_ends_as_if_it_had_not_been(workspace, curriculum
     synth, rl = curriculum["stages"]
     mixture = [{"file": "trajectories.jsonl", "weight": 2}, {"file": "more.jsonl", "weight": 1}]
     synth |= {"trajectories": None, "mixture": mixture, "tokenizer_texts": "trajectories.jsonl", "save_steps": 1}
-    config = workspace.config("c.yaml", curriculum)
+    short = {"max_turns": 2, "eval_samples": 0}
+    values = {**curriculum, **short, "common": {**curriculum["common"], "max_turns": 2}}
+    config = workspace.config("c.yaml", values)
     whole = workspace.run(sys.executable, KILLED, config, "whole")
     assert whole.returncode == 0, whole.stderr
     killed = workspace.run(sys.executable, KILLED, config, "killed", *map(str, DEATHS))

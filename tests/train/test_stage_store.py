@@ -96,6 +96,12 @@ def test_a_cache_that_is_gone_is_trained_again(config):
     assert _train(config)[0] == a and (a / "made_of.json").is_file()
 
 
+def test_killed_between_the_link_and_what_it_leads_to(config):
+    a, _ = _train(config)
+    (a / "made_of.json").unlink()
+    assert _train(config)[0] == a and (a / "made_of.json").is_file()
+
+
 def test_evaluations_are_shared_and_each_run_has_its_own_copy(config, toy_trajectories):
     store = StageStore(Path("r1"), "tiny", "cache")
     placed = store.place(stages(config)[0])
