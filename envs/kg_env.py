@@ -83,7 +83,8 @@ class KGEnv:
             return self._answered(text, parsed)
         last = len(self._turns) + 1 == self.max_turns
         observation = self._observe(parsed, last, truncated_turn)
-        self._outage = observation.outage
+        failed = observation.status in ("kg_timeout", "kg_error")
+        self._outage = (observation.outage or observation.status.removeprefix("kg_")) if failed else ""
         if self._outage or last or self._lost(observation.status):
             self._ending = "outage" if self._outage else "budget"
         body = "" if self.over else self._body(observation, parsed)
