@@ -136,7 +136,14 @@ def test_an_interrupt_leaves_nothing(tmp_path, phase, by, status):
     source = tmp_path / "a.nt"
     source.write_text(lines(400_000), "utf-8")
     command = [sys.executable, "-m", "graphwalker.cli", "kg", "build", str(source), str(tmp_path / "kg")]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0)
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        bufsize=0,
+        # tests that run in the background of a shell ignore SIGINT, and what they start would, too
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     seen = b""
     while phase.encode() not in seen:
         seen += process.stderr.read(64)
