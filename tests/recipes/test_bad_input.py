@@ -16,7 +16,12 @@ CASES = [
     ("sft", {"trajectories": "wrong.jsonl"}, "wrong.jsonl:2: question: unknown field 'texxt' in a Question"),
     ("sft", {"model_name_or_path": "./no-model"}, "./no-model: no such model folder"),
     ("sft", {"model_name_or_path": "no-tokenizer"}, "no-tokenizer: no tokenizer here"),
+    ("sft", {"model_name_or_path": "other-vocabulary"}, "other-vocabulary: the tokenizer has 400 tokens and the model"),
     ("sft", {"prompt": "no.jinja"}, "no.jinja"),
+    ("sft", {"chat_template_path": "plain.jinja"}, "plain.jinja: marks no text as generated"),
+    ("sft", {"max_length": 30}, "the prompt of row 1 takes"),
+    ("grpo", {"max_episode_tokens": 30, "model_name_or_path": "model"}, "an episode may take 30 (max_episode_tokens)"),
+    ("grpo", {"model_name_or_path": "model", "use_liger_kernel": True}, "the package liger_kernel is not installed"),
     ("grpo", {"kg": "no-kg", "model_name_or_path": "model"}, "no-kg"),
     ("grpo", {"kg": "half-built", "model_name_or_path": "model"}, "half-built"),
     ("grpo", {"questions": "wrong.jsonl", "model_name_or_path": "model"}, "wrong.jsonl:1: unknown field"),
@@ -68,6 +73,10 @@ def test_one_line_and_no_output(recipe, changes, said, request, workspace, run_h
     for name in ("model", "no-tokenizer"):
         tiny.make_model(toy_tokenizer, width=32, layers=2, heads=1).save_pretrained(workspace / name)
     toy_tokenizer.save_pretrained(workspace / "model")
+    other = tiny.train_tokenizer(["of another model"], 300)
+    tiny.make_model(other, width=32, layers=2, heads=1).save_pretrained(workspace / "other-vocabulary")
+    toy_tokenizer.save_pretrained(workspace / "other-vocabulary")
+    (workspace / "plain.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
     shutil.copytree(workspace / "kg", workspace / "half-built")
     (workspace / "half-built" / "meta.json").unlink()
     lines = (workspace / "trajectories.jsonl").read_text().splitlines()

@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
 from safetensors.torch import load_file
 
 from graphwalker import cli
@@ -20,10 +19,19 @@ pytestmark = [pytest.mark.slow, pytest.mark.deepspeed]
 def zero3(curriculum, sft) -> dict:
     """SFT, SFT and GRPO with a KL reference, of a tiny Qwen2."""
     synth, rl = curriculum["stages"]
-    synth |= {"max_steps": 30, "save_steps": 30, "learning_rate": 5e-3, "lr_scheduler_type": "constant"}
-    roll = {**synth, "name": "roll", "max_steps": 2, "save_steps": 2}
-    rl |= {"per_device_train_batch_size": 2, "beta": 0.05, "max_turn_tokens": 40, "max_turns": 4, "learning_rate": 1e-4}
+    quick = {"gradient_checkpointing": False, "lr_scheduler_type": "constant"}
+    synth |= {
+        **quick,
+        "tiny_width": 64,
+        "max_steps": 45,
+        "save_steps": 45,
+        "learning_rate": 1e-2,
+    }  # learns the toy tasks
+    roll = {**synth, "name": "roll", "max_steps": 3, "save_steps": 3, "learning_rate": 1e-3}
+    rl |= {**quick, "per_device_train_batch_size": 2, "beta": 0.05, "max_turn_tokens": 40, "max_turns": 4}
+    rl |= {"max_episode_tokens": 400, "max_completion_length": 400}
     changes = {"model_name_or_path": "tiny-qwen2", "eval_samples": 0, "eval_turn_tokens": 40, "max_turns": 4}
+    changes |= {"eval_episode_tokens": 400, "common": {**curriculum["common"], "max_turns": 4}}
     return {**curriculum, **changes, "stages": [synth, roll, rl]}
 
 
@@ -64,15 +72,18 @@ def test_zero3_trains_as_one_process_does(workspace, zero3, run_here, monkeypatc
     for stage in ("1-synth", "2-roll"):
         pair = _losses(split / "stages" / stage), _losses(workspace / "single" / "stages" / stage)
         assert pair[0] == pytest.approx(pair[1], rel=0.02)
+    learned = []
     for one, other in zip(evaluations(split), evaluations(workspace / "single"), strict=True):
         value, interval = (e.metrics()["overall"]["metrics"]["em"] for e in (one, other))
         assert interval["low"] <= value["value"] <= interval["high"]
+        learned.append(value["value"])
+    assert max(learned) > 0
 
     # the consolidated model is one that every other program loads
     model, questions = str(folders[-1]), str(workspace / "questions.jsonl")
     arguments = ["--kg", str(workspace / "kg"), "--prompt", "compact", "--max-turns", "4", "--turn-tokens", "40"]
     assert (
-        cli.main(["eval", model, questions, *arguments, "--episode-tokens", "300", "--out", str(split / "again")]) == 0
+        cli.main(["eval", model, questions, *arguments, "--episode-tokens", "400", "--out", str(split / "again")]) == 0
     )
 
     # gone on with from a checkpoint, the last stage ends where it ended before
@@ -84,7 +95,6 @@ def test_zero3_trains_as_one_process_does(workspace, zero3, run_here, monkeypatc
     assert done.returncode == 0, done.stderr
     assert "Going on from" in done.stdout and done.stdout.count("accelerate launch") == 1
     assert _distance(folders[-1], whole) < 1e-6 < _distance(folders[-1], folders[-2])
-    assert torch.isfinite(torch.tensor(_losses(folders[-1])).sum())
 
 
 def _one_process(stage: dict) -> dict:
