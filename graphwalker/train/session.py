@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
-from transformers import set_seed
+from transformers import TrainerCallback, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import get_last_checkpoint
 from trl import TrlParser
@@ -147,19 +147,39 @@ def train_and_save(trainer: Any, *configs: Any) -> None:
         trainer.accelerator.print(f"Going on from {checkpoint}")
     stop_on_nan(trainer)
     try:
-        result = trainer.train(resume_from_checkpoint=checkpoint)
+        metrics = {**_train(trainer, checkpoint), **_split(trainer)}
         _save_model(trainer, out)
     except BaseException:
         if trainer.is_world_process_zero():
             drop_torn_checkpoints(out)
         raise
-    metrics = {**result.metrics, **_split(trainer)}
     trainer.log_metrics("train", metrics)
     trainer.save_state()
     if trainer.is_world_process_zero():
         write_json(out / "train_results.json", metrics)  # last and whole: it says that the run is finished
     trainer.accelerator.print(f"Saved to {out}")
     trainer.accelerator.end_training()
+
+
+class _Trained(Exception):
+    """The checkpoint that a run goes on from is its last."""
+
+
+class _EndAtOnce(TrainerCallback):
+    """transformers looks at ``max_steps`` after a step only, and would take one more where an epoch is not over."""
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        if state.global_step >= state.max_steps:
+            raise _Trained
+
+
+def _train(trainer: Any, checkpoint: str | None) -> dict[str, Any]:
+    """Train and return the metrics of it; from a last checkpoint, only what that has is loaded."""
+    trainer.add_callback(_EndAtOnce())
+    try:
+        return trainer.train(resume_from_checkpoint=checkpoint).metrics
+    except _Trained:
+        return {"epoch": trainer.state.epoch}
 
 
 def check_saves(training: Any) -> None:

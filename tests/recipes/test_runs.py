@@ -16,7 +16,7 @@ from graphwalker.types import Trajectory
 pytestmark = pytest.mark.slow
 RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 KILLED = Path(__file__).parent / "killed.py"
-DEATHS = (2, 6, 11, 17, 25, 31, 38, 44, 9, 20, 29, 36)  # the writes of one process after another, of about 80 in all
+DEATHS = (2, 6, 17, 31, 44, 9, 25, 38)  # the writes of one process after another, of about 80 in all
 
 
 def test_sft_then_grpo_by_accelerate(workspace, sft, grpo):

@@ -12,15 +12,14 @@ from graphwalker.train.processes import Processes
 
 ROOT = Path(__file__).resolve().parents[2]
 LEADER = """
-import sys
 from pathlib import Path
 from graphwalker.train.processes import Processes
 processes = Processes()
 def main():
-    for config in ("one", "two", "bad"):
+    for config in ("one", "bad"):
         print(config, processes.run(Path("stage.py"), Path(config), [], None), flush=True)
     print("made of", processes.made_of()["processes"], flush=True)
-    if sys.argv[1] == "fail": raise SystemExit(3)
+    raise SystemExit(3)
 processes.lead(main)
 """
 STAGE = """
@@ -42,13 +41,11 @@ def test_two_processes(tmp_path):
     (tmp_path / "stage.py").write_text(STAGE)
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "ACCELERATE_MIXED_PRECISION": "no"}
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "leader.py"]
-    done = subprocess.run([*launcher, "well"], cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["one 0", "two 0", "bad 7", "made of 2"]
-    made = {f"{config}-{rank}": "2" for config in ("one", "two", "bad") for rank in (0, 1)}
+    done = subprocess.run(launcher, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["one 0", "bad 7", "made of 2"], done.stderr
+    made = {f"{config}-{rank}": "2" for config in ("one", "bad") for rank in (0, 1)}
     assert {path.name: path.read_text() for path in tmp_path.glob("*-?")} == made
-    failed = subprocess.run([*launcher, "fail"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
-    assert failed.returncode != 0  # and the other did not wait for a stage that does not come
+    assert done.returncode != 0  # the leader failed, and the other did not wait for a stage that does not come
 
 
 def test_one_process_under_accelerate_launch_trains_in_its_own_environment(tmp_path, monkeypatch):
