@@ -22,7 +22,7 @@ from envs.trl_adapter import adapter_factory
 from graphwalker.errors import UserError
 from graphwalker.inference import load
 from graphwalker.tools.questions import read_questions
-from graphwalker.train import models, session, sft_data
+from graphwalker.train import models, session, sft_data, vllm_rollouts
 from graphwalker.train.configs import QuestionData, RewardConfig
 from graphwalker.train.grpo_trainer import EpisodeGRPOTrainer, RolloutConfig
 from graphwalker.train.trl_rewards import reward_functions
@@ -60,6 +60,7 @@ def main() -> None:
     make_env = env_factory(env)
     questions = read_questions(data.questions, make_env().toolbox, data.max_questions)
     tokenizer = load.load_tokenizer(path)
+    vllm_rollouts.settle(training, path, tokenizer, max_length=rollout.max_episode_tokens, guided=rollout.guided_turns)
     trainer = EpisodeGRPOTrainer(
         model=load.load_model(path, tokenizer, model_args.dtype or "float32", model_args.attn_implementation),
         reward_funcs=rewards,

@@ -11,7 +11,12 @@ class TinyConfig:
 
     model_cache: str = field(default="data/models", metadata={"help": "Folder where built-in models are made."})
     tiny_width: int = field(default=128, metadata={"help": "Hidden size."})
-    tiny_heads: int = field(default=4, metadata={"help": "Query heads of an attention layer, each of size 64."})
+    tiny_heads: int = field(
+        default=4,
+        metadata={
+            "help": "Query heads of an attention layer, each of size 64 (of tiny-qwen2: tiny_width / tiny_heads)."
+        },
+    )
     tiny_layers: int = field(default=4, metadata={"help": "Number of layers."})
     tiny_vocabulary: int = field(default=1024, metadata={"help": "Number of tokens."})
 

@@ -7,6 +7,7 @@ resuming stay TRL's (GraphWalker, section 2.3: RL stage).
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,11 +18,13 @@ from trl.models import unwrap_model_for_generation
 
 from graphwalker.errors import at_least
 from graphwalker.inference.chat_tokens import ChatTokens
-from graphwalker.inference.engine import Sampling
+from graphwalker.inference.engine import Engine, Sampling
 from graphwalker.inference.evaluate import episode_seed
 from graphwalker.inference.rollout import Rollout, Start, run_episodes
 from graphwalker.inference.transformers_engine import TransformersEngine
 from graphwalker.protocol import chat
+from graphwalker.train import vllm_cpu
+from graphwalker.train.vllm_rollouts import vllm_engine
 from graphwalker.types import RAN
 
 SUMMED_LOSSES = ("cispo", "dapo", "vespo")  # divided by the tokens of the whole generation batch
@@ -37,6 +40,9 @@ class RolloutConfig:
     )
     max_episode_tokens: int = field(
         default=4096, metadata={"help": "Tokens an episode may take, prompt and observations included."}
+    )
+    guided_turns: bool = field(
+        default=False, metadata={"help": "Hold every turn to the protocol's form while it is decoded; needs vLLM."}
     )
 
     def __post_init__(self) -> None:
@@ -72,7 +78,10 @@ class EpisodeGRPOTrainer(GRPOTrainer):
     _tag_names = ["graphwalker", "grpo"]
 
     def __init__(self, *args, rollout: RolloutConfig, **kwargs):
-        super().__init__(*args, **kwargs)
+        with vllm_cpu.left_out(kwargs.get("args")) as on_cpu:
+            super().__init__(*args, **kwargs)
+        if on_cpu:
+            vllm_cpu.attach(self)
         self.rollout = rollout
         self.chat_tokens = ChatTokens(self.processing_class)
 
@@ -90,7 +99,7 @@ class EpisodeGRPOTrainer(GRPOTrainer):
             [r.ids for r in rollouts],
             [r.mask for r in rollouts],
             completions,
-            None,  # TRL reads sampling log-probabilities only for its vLLM correction
+            [r.logprobs for r in rollouts] if self.use_vllm else None,  # for TRL's correction of vLLM's numerics
             {},
             None,
             [],
@@ -111,23 +120,28 @@ class EpisodeGRPOTrainer(GRPOTrainer):
             top_k=self.args.top_k or 0,
             max_new_tokens=self.rollout.max_turn_tokens,
         )
+        with self._engine(len(starts)) as engine:
+            by_key = {rollout.key: rollout for rollout in run_episodes(starts, engine, sampling)}
+        return [by_key[start.key] for start in starts]
+
+    @contextmanager
+    def _engine(self, rows: int) -> Iterator[Engine]:
+        """An engine for up to so many rows at a time, with the weights of this step."""
+        capacity = max(1, min(self.rollout.rollout_rows, rows))
+        max_length = self.rollout.max_episode_tokens
+        if self.use_vllm:
+            with vllm_engine(self, capacity, max_length, self.rollout.guided_turns) as engine:
+                yield engine
+            return
+        gather = self.args.ds3_gather_for_generation
         with (
             torch.no_grad(),
-            unwrap_model_for_generation(
-                self.model_wrapped, self.accelerator, gather_deepspeed3_params=self.args.ds3_gather_for_generation
-            ) as model,
+            unwrap_model_for_generation(self.model_wrapped, self.accelerator, gather_deepspeed3_params=gather) as model,
         ):
             was_training = model.training
             model.eval()
-            engine = TransformersEngine(
-                model,
-                self.processing_class,
-                capacity=min(self.rollout.rollout_rows, len(starts)),
-                max_length=self.rollout.max_episode_tokens,
-            )
-            by_key = {rollout.key: rollout for rollout in run_episodes(starts, engine, sampling)}
+            yield TransformersEngine(model, self.processing_class, capacity=capacity, max_length=max_length)
             model.train(was_training)
-        return [by_key[start.key] for start in starts]
 
     def _log_rollouts(self, mode: str, rollouts: list[Rollout]) -> None:
         """Log what TRL's own generation logs, and how the episodes went, over all processes."""
