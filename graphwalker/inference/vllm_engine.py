@@ -1,5 +1,6 @@
 """The engine on vLLM in this process: its own scheduler fills the batch, its prefix cache keeps an episode's past."""
 
+import sys
 from collections.abc import Hashable, Sequence
 from itertools import count
 from typing import Any
@@ -11,6 +12,19 @@ from graphwalker.inference.engine import Completion, Sampling
 from graphwalker.inference.vllm_requests import Row, check_servable
 
 _request = count()  # engines may share one vLLM
+# numba's, which bm25s loads where it can: an object in it whose attributes are not a dictionary
+_STUMBLED_OVER = "llvmlite.binding.ffi"
+
+
+def make_llm(**options: Any) -> Any:
+    """A ``vllm.LLM``, wherever it runs: on a CPU vLLM 0.31 looks into all loaded modules, and fails on one of them."""
+    from vllm import LLM  # heavy, and often not installed
+
+    hidden = {name: sys.modules.pop(name) for name in (_STUMBLED_OVER,) if name in sys.modules}
+    try:
+        return LLM(**options)
+    finally:
+        sys.modules.update(hidden)
 
 
 class VLLMEngine:
@@ -36,14 +50,12 @@ class VLLMEngine:
 
         Raises ``UserError`` for a model that vLLM would serve wrongly.
         """
-        from vllm import LLM  # heavy, and often not installed
-
         config = AutoConfig.from_pretrained(path)
         check_servable(path, config, len(tokenizer))
         on_cpu = not torch.accelerator.is_available()
         if dtype == "auto":
             dtype = "float32" if on_cpu else "bfloat16"
-        llm = LLM(
+        llm = make_llm(
             model=path,
             tokenizer=path,
             dtype=dtype,

@@ -15,18 +15,18 @@ from trl import GRPOConfig
 from trl.generation.vllm_generation import VLLMGeneration
 from trl.trainer.utils import ensure_master_addr_port
 
+from graphwalker.inference.vllm_engine import make_llm
+
 
 class CPUGeneration(VLLMGeneration):
     """``VLLMGeneration`` in colocate mode, with weights that arrive as a checkpoint would, in the model's own type."""
 
     def _init_vllm(self) -> None:
-        from vllm import LLM  # heavy, and often not installed
-
         process = self.accelerator
         os.environ["RANK"], os.environ["LOCAL_RANK"] = str(process.process_index), str(process.local_process_index)
         os.environ["WORLD_SIZE"] = str(process.num_processes)
         ensure_master_addr_port()
-        self.llm = LLM(
+        self.llm = make_llm(
             model=self.model.name_or_path,
             dtype=str(self.model.dtype).removeprefix("torch."),
             max_model_len=self.max_model_length,

@@ -299,5 +299,5 @@ def test_eval_over_a_server(scripted, toy_tokenizer, toy_tasks, toy_kg, tmp_path
     assert main(command) == 2 and "needs the server's url" in capsys.readouterr().err
     assert main([*command, "--url", scripted.url, "--guided-turns"]) == 0
     done = list(read_jsonl(tmp_path / "out" / "trajectories.jsonl", Trajectory))
-    assert len(done) == 4 and all(t.answers == ("Paris",) for t in done)
+    assert len(done) == 4 and all(t.answer == ("Paris",) for t in done)
     assert {request["structured_outputs"]["regex"] for request in scripted.requests} == {turn_regex()}

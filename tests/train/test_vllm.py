@@ -80,6 +80,7 @@ def test_after_a_sync_vllm_says_what_the_trainers_model_says(trainer):
 
 
 def test_what_is_trained_is_what_was_generated(trainer, monkeypatch):
+    trainer._last_loaded_step = -1
     generated: dict[int, list[int]] = {}
     batches, seen = [], []
     compute_loss = trainer._compute_loss
