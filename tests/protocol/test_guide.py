@@ -26,14 +26,14 @@ def _action(text: str):
     return action if isinstance(action, Query | list) else None
 
 
-@settings(max_examples=300)
+@settings(max_examples=60)
 @given(turns)
 def test_the_parser_reads_whatever_is_accepted(text):
     assert _action(text) is not None
     assert parse_turn(text).thought == text[len("<think>") : text.rindex("</think>")].strip()
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(names, names, st.lists(names, min_size=1, max_size=3), st.lists(names, max_size=3))
 def test_what_is_rendered_is_accepted(thought, entity, relations, answers):
     assert TURN.fullmatch(render_turn(thought, "query", format_query("get_relations", entity)))
@@ -48,7 +48,7 @@ def _bare_quote(name: str) -> bool:
     return re.search(r'"[ \t]*[,\]]', name) is not None
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(
     st.lists(st.one_of(st.sampled_from(HARD), st.sampled_from(['"a"', '"a", "b"', "get_relations(", '["'])), max_size=9)
 )
