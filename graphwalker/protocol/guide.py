@@ -1,9 +1,9 @@
 """A regular expression of well-formed turns, for engines that can hold a model to one while it decodes.
 
 A well-formed turn is what `render_turn` writes: a thought, then one query or one answer, and nothing else. `parse_turn`
-reads each without a problem. What the parser forgives (an action without a thought, text around the tags, other spaces)
-is left out, and so are two spellings in a list: a raw quote inside a name before a comma or a bracket (it can be
-escaped), and an opening bracket in a relation.
+reads each without a problem. What the parser forgives (an action without a thought, text around the tags, other spaces,
+``<|``) is left out, and so are two spellings in a list: a raw quote inside a name before a comma or a bracket (which
+can be escaped), and an opening bracket in a relation.
 
 Only what every engine's dialect has is used: groups, classes, alternatives, ``*``, ``+`` and ``?``; no look-around.
 """
@@ -11,7 +11,7 @@ Only what every engine's dialect has is used: groups, classes, alternatives, ``*
 from functools import cache
 
 _BREAKS = r"\n\r"
-_THOUGHT = ("think>", "/think>")
+_THOUGHT = ("think>", "/think>", "|")  # the last opens control tokens, which no turn holds
 
 
 @cache

@@ -60,14 +60,14 @@ class CPUGeneration(VLLMGeneration):
 @contextmanager
 def left_out(args: GRPOConfig | None) -> Iterator[bool]:
     """Whether a trainer is to use vLLM on a CPU; then it is made here as if it were not, and `attach` follows."""
-    on_cpu = args is not None and args.use_vllm and args.device.type == "cpu"
-    if on_cpu:
-        args.use_vllm = False
+    if args is None or not args.use_vllm or args.device.type != "cpu":
+        yield False
+        return
+    args.use_vllm = False
     try:
-        yield on_cpu
+        yield True
     finally:
-        if on_cpu:
-            args.use_vllm = True
+        args.use_vllm = True
 
 
 def attach(trainer: Any) -> None:

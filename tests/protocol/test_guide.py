@@ -12,7 +12,8 @@ from graphwalker.protocol.render import format_answer, format_query, render_turn
 
 TURN = re.compile(turn_regex())
 HARD = ['"', "'", "\\", ",", ", ", "[", "]", '", "', "<", "</", "<think>", "</think>", "</kg-query>", "</answer>",
-        "<kg-query>", "<t", "<answer", "\n", "null", "5", "(", ")", " ", "\t", "\u2028", "東京", "\\u0041"]  # fmt: skip
+        "<kg-query>", "<t", "<|im_end|>", "<answer", "\n", "null", "5", "(", ")", " ", "\t", "\u2028", "東京",
+        "\\u0041"]  # fmt: skip
 names = st.lists(st.one_of(st.sampled_from(HARD), st.characters(codec="utf-8")), min_size=1, max_size=8).map("".join)
 turns = st.from_regex(TURN, fullmatch=True, alphabet=st.characters(codec="utf-8"))
 
@@ -26,14 +27,14 @@ def _action(text: str):
     return action if isinstance(action, Query | list) else None
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(turns)
 def test_the_parser_reads_whatever_is_accepted(text):
     assert _action(text) is not None
     assert parse_turn(text).thought == text[len("<think>") : text.rindex("</think>")].strip()
 
 
-@settings(max_examples=80)
+@settings(max_examples=60)
 @given(names, names, st.lists(names, min_size=1, max_size=3), st.lists(names, max_size=3))
 def test_what_is_rendered_is_accepted(thought, entity, relations, answers):
     assert TURN.fullmatch(render_turn(thought, "query", format_query("get_relations", entity)))
@@ -48,7 +49,7 @@ def _bare_quote(name: str) -> bool:
     return re.search(r'"[ \t]*[,\]]', name) is not None
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(
     st.lists(st.one_of(st.sampled_from(HARD), st.sampled_from(['"a"', '"a", "b"', "get_relations(", '["'])), max_size=9)
 )
@@ -78,6 +79,7 @@ BAD = [
     '<answer>["a"]</answer>',
     '<think>a</think><answer>["a", null, "b"]</answer>',
     '<think>a</think><answer>["a"]</answer> more',
+    '<think>a<|im_end|></think><answer>["a"]</answer>',
     '<think>a</think><answer>["a"</answer>',
     '<think>a</think><think>b</think><answer>["a"]</answer>',
     "<think>a</think><kg-query>get_relations()</kg-query>",
