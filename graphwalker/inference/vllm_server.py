@@ -58,3 +58,6 @@ class VLLMServerEngine:
         row = self.rows.pop(key)
         if row.request is not None:
             row.request.cancel()  # which closes its connection, and the server stops
+
+    def finish(self) -> None:
+        """The other processes' rows are none of this engine's affair; engines that keep in step have work here."""
