@@ -23,7 +23,7 @@ from envs.trl_adapter import adapter_factory
 from graphwalker.errors import UserError
 from graphwalker.inference import load
 from graphwalker.tools.questions import read_questions
-from graphwalker.train import memory, mixture, models, preflight, session, sft_data
+from graphwalker.train import memory, mixture, models, preflight, session, sft_data, vllm_rollouts
 from graphwalker.train.configs import HardwareConfig, QuestionData, RewardConfig
 from graphwalker.train.grpo_trainer import EpisodeGRPOTrainer, RolloutConfig
 from graphwalker.train.trl_rewards import reward_functions
@@ -71,6 +71,7 @@ def main() -> None:
     model, peft_config = models.load_for_training(path, tokenizer, model_args)
     prompts = sft_data.prompts(questions, make_env().prompt)
     preflight.check_prompts(prompts["prompt"], tokenizer, model, rollout.max_episode_tokens, "max_episode_tokens")
+    vllm_rollouts.settle(training, path, tokenizer, max_length=rollout.max_episode_tokens, guided=rollout.guided_turns)
     trainer = EpisodeGRPOTrainer(
         model=model,
         reward_funcs=rewards,

@@ -30,7 +30,13 @@ def add_parser(subparsers: "argparse._SubParsersAction") -> None:
     parser.add_argument(
         "--episode-tokens", type=_count, default=4096, help="tokens an episode may take, the prompt included (4096)"
     )
-    parser.add_argument("--backend", choices=("auto", "transformers", "vllm"), default="auto", help="what decodes")
+    parser.add_argument(
+        "--backend", choices=("auto", "transformers", "vllm", "server"), default="auto", help="what decodes"
+    )
+    parser.add_argument("--url", help="where the backend server answers, such as http://localhost:8000 (docs/vllm.md)")
+    parser.add_argument(
+        "--guided-turns", action="store_true", default=None, help="hold every turn to the protocol's form (vLLM)"
+    )
     parser.add_argument("--max-questions", type=_count, help="only the first so many")
     parser.add_argument("--seed", type=_seed, default=0, help="seed of sampling and of the bootstrap (default: 0)")
 
@@ -44,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     if args.samples > 1 and Sampling(args.temperature).greedy:
         raise UserError("--samples above 1 needs a --temperature: greedy episodes are all the same")
     settings = {key: str(value) if isinstance(value, Path) else value for key, value in vars(args).items()}
-    settings = {key: value for key, value in settings.items() if key not in ("run", "command", "out", "rows")}
+    settings = {key: value for key, value in settings.items() if key not in ("run", "command", "out", "rows", "url")}
     if _is_finished(args.out, settings):
         print(f"{args.out} is finished; remove it to run it again")
     else:
@@ -79,7 +85,12 @@ def _evaluate(args: argparse.Namespace, questions: list, make_env: Any, settings
     from graphwalker.train.models import prepare_model
 
     engine = load_engine(
-        prepare_model(args.model), backend=args.backend, capacity=args.rows, max_length=args.episode_tokens
+        prepare_model(args.model),
+        backend=args.backend,
+        capacity=args.rows,
+        max_length=args.episode_tokens,
+        url=args.url,
+        guided=bool(args.guided_turns),
     )
     with atomic_write(args.out / SETTINGS_FILE) as handle:
         yaml.safe_dump(settings, handle, allow_unicode=True)

@@ -19,11 +19,13 @@ from transformers.models.auto.tokenization_auto import get_tokenizer_config
 from graphwalker.errors import UserError
 from graphwalker.inference.engine import Engine
 from graphwalker.inference.transformers_engine import TransformersEngine
+from graphwalker.inference.vllm_http import VLLMServer, serve_command, server_url
+from graphwalker.inference.vllm_server import VLLMServerEngine
 from graphwalker.protocol import chat
 
 # what transformers raises on a file of another shape
 _DAMAGED = (ValueError, TypeError, KeyError, AttributeError, RuntimeError)
-BACKENDS = ("auto", "transformers", "vllm")
+BACKENDS = ("auto", "transformers", "vllm", "server")
 ADAPTER = "adapter_config.json"
 PADDING = "<|finetune_right_pad_id|>"  # Llama 3 has a token for padding and does not name it
 
@@ -149,15 +151,26 @@ def _check_vocabulary(path: str, model, tokenizer) -> None:
 
 
 def load_engine(
-    path: str, *, backend: str = "auto", capacity: int = 64, max_length: int = 4096, dtype: str = "auto"
+    path: str,
+    *,
+    backend: str = "auto",
+    capacity: int = 64,
+    max_length: int = 4096,
+    dtype: str = "auto",
+    url: str | None = None,
+    guided: bool = False,
 ) -> Engine:
     """The engine for a trained model: vLLM where it is installed and there is an accelerator, else transformers.
 
-    ``capacity`` episodes run at a time, each of at most ``max_length`` tokens. An adapter runs on transformers, merged
-    into its model. Raises ``UserError`` for a backend that is not installed and a folder without model or tokenizer.
+    ``backend`` ``server`` decodes with ``vllm serve`` at ``url``; the tokenizer still comes from ``path``. ``capacity``
+    episodes run at a time, each of at most ``max_length`` tokens. ``guided`` holds every turn to the protocol's form,
+    which vLLM can. An adapter runs on transformers, merged into its model. Raises ``UserError`` for a backend that is not installed, a server that does not answer, and a
+    folder without model or tokenizer.
     """
     if backend not in BACKENDS:
         raise UserError(f"unknown backend {backend!r}; one of {', '.join(BACKENDS)}")
+    if (backend == "server") != (url is not None):
+        raise UserError("the backend server needs the server's url, and only it does")
     installed = importlib.util.find_spec("vllm") is not None
     if backend == "vllm" and not installed:
         raise UserError("the backend vllm is not installed: pip install 'graphwalker-kgqa[vllm]' (docs/install.md)")
@@ -168,7 +181,12 @@ def load_engine(
     if backend == "vllm" or (backend == "auto" and installed and not adapter and torch.accelerator.is_available()):
         from graphwalker.inference.vllm_engine import VLLMEngine  # heavy, and often not installed
 
-        return VLLMEngine(path, tokenizer, capacity=capacity, max_length=max_length, dtype=dtype)
+        return VLLMEngine.load(path, tokenizer, capacity=capacity, max_length=max_length, dtype=dtype, guided=guided)
+    if url is not None:
+        server = VLLMServer(url, serve_command(path, server_url(url), max_length))
+        return VLLMServerEngine(server, tokenizer, capacity=capacity, max_length=max_length, guided=guided)
+    if guided:
+        raise UserError("only vLLM can hold turns to the protocol's form: use the backend vllm or server")
     model = load_model(path, tokenizer, dtype).eval()
     if torch.accelerator.is_available():
         model.to(torch.accelerator.current_accelerator())

@@ -1,65 +1,84 @@
-"""The engine on vLLM, offline: its own scheduler fills the batch, its prefix cache keeps an episode's past.
+"""The engine on vLLM in this process: its own scheduler fills the batch, its prefix cache keeps an episode's past."""
 
-Each turn is a request whose prompt is the episode's token ids so far, so the ids that come back continue
-exactly what was generated before (token in, token out).
-"""
-
+import sys
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
 
 import torch
+from transformers import AutoConfig
 
 from graphwalker.inference.engine import Completion, Sampling
+from graphwalker.inference.vllm_requests import Row, check_servable
+
+_request = count()  # engines may share one vLLM
+# numba's, which bm25s loads where it can: an object in it whose attributes are not a dictionary
+_STUMBLED_OVER = "llvmlite.binding.ffi"
 
 
-@dataclass(slots=True)
-class _Row:
-    ids: list[int]
-    seed: int
-    turns: int = 0
-    request: str | None = field(default=None)
+def make_llm(**options: Any) -> Any:
+    """A ``vllm.LLM``, wherever it runs: on a CPU vLLM 0.31 looks into all loaded modules, and fails on one of them."""
+    from vllm import LLM  # heavy, and often not installed
+
+    hidden = {name: sys.modules.pop(name) for name in (_STUMBLED_OVER,) if name in sys.modules}
+    try:
+        return LLM(**options)
+    finally:
+        sys.modules.update(hidden)
 
 
 class VLLMEngine:
-    """Decodes with ``vllm.LLM`` in this process; ``dtype`` as vLLM names it."""
+    """Decodes with a ``vllm.LLM``: one that `load` makes, or TRL's, colocated with the trainer.
 
-    def __init__(self, path: str, tokenizer, *, capacity: int = 64, max_length: int = 4096, dtype: str = "auto"):
-        from vllm import LLM  # heavy, and often not installed
+    ``guided`` holds every turn to the protocol's form. Log-probabilities are of the distribution that was sampled from
+    where the ``LLM`` was made with ``logprobs_mode="processed_logprobs"``: with ``top_p`` or ``top_k``, or guided, it
+    is the restricted one.
+    """
 
-        self.tokenizer, self.capacity, self.max_length = tokenizer, capacity, max_length
-        self.engine = LLM(
+    def __init__(self, llm: Any, tokenizer: Any, *, capacity: int = 64, max_length: int = 4096, guided: bool = False):
+        self.tokenizer, self.capacity, self.guided = tokenizer, capacity, guided
+        self.engine = llm.llm_engine
+        self.max_length = min(max_length, self.engine.model_config.max_model_len)
+        self.rows: dict[Hashable, Row] = {}
+        self.key_of: dict[str, Hashable] = {}  # request id -> row
+
+    @classmethod
+    def load(
+        cls, path: str, tokenizer: Any, *, capacity: int = 64, max_length: int = 4096, dtype: str = "auto", guided=False
+    ) -> "VLLMEngine":
+        """Load the model in ``path``; ``dtype`` as `graphwalker.inference.load.load_model` has it.
+
+        Raises ``UserError`` for a model that vLLM would serve wrongly.
+        """
+        config = AutoConfig.from_pretrained(path)
+        check_servable(path, config, len(tokenizer))
+        on_cpu = not torch.accelerator.is_available()
+        if dtype == "auto":
+            dtype = "float32" if on_cpu else "bfloat16"
+        llm = make_llm(
             model=path,
             tokenizer=path,
             dtype=dtype,
-            max_model_len=max_length,
+            max_model_len=min(max_length, config.get_text_config().max_position_embeddings),
             max_num_seqs=capacity,
             # on a CPU this is a share of the machine's memory, which others use too
-            gpu_memory_utilization=0.9 if torch.accelerator.is_available() else 0.4,
-        ).llm_engine
-        self.rows: dict[Hashable, _Row] = {}
-        self.key_of: dict[str, Hashable] = {}  # request id -> row
-        self.started = 0
+            gpu_memory_utilization=0.4 if on_cpu else 0.9,
+            enforce_eager=on_cpu,  # compiling takes minutes there, and runs on a CPU are small
+            logprobs_mode="processed_logprobs",
+        )
+        return cls(llm, tokenizer, capacity=capacity, max_length=max_length, guided=guided)
 
     def add(self, key: Hashable, ids: Sequence[int], sampling: Sampling, seed: int) -> None:
         from vllm import SamplingParams
+        from vllm.sampling_params import StructuredOutputsParams
 
-        row = self.rows.setdefault(key, _Row([], seed))
-        row.ids += ids
-        row.request = str(self.started)
-        self.started += 1
+        row = self.rows.setdefault(key, Row([], seed))
+        asked = row.ask(ids, sampling, end=self.tokenizer.eos_token_id, max_length=self.max_length, guided=self.guided)
+        if self.guided:
+            asked["structured_outputs"] = StructuredOutputsParams(**asked["structured_outputs"])
+        row.request = str(next(_request))
         self.key_of[row.request] = key
-        params = SamplingParams(
-            temperature=0 if sampling.greedy else sampling.temperature,
-            top_p=sampling.top_p,
-            top_k=sampling.top_k if sampling.top_k > 0 else -1,
-            max_tokens=min(sampling.max_new_tokens, self.max_length - len(row.ids)),
-            seed=(row.seed + row.turns) % 2**63,
-            logprobs=0,
-            stop_token_ids=[self.tokenizer.eos_token_id],
-            skip_special_tokens=False,
-            detokenize=False,
-        )
-        row.turns += 1
+        params = SamplingParams(**asked, detokenize=False)
         self.engine.add_request(row.request, {"prompt_token_ids": list(row.ids)}, params)
 
     def step(self) -> list[Completion]:
@@ -80,3 +99,6 @@ class VLLMEngine:
         if row.request in self.key_of:
             self.engine.abort_request([row.request])
             self.key_of.pop(row.request)
+
+    def finish(self) -> None:
+        """The other processes' rows are none of this engine's affair; engines that keep in step have work here."""

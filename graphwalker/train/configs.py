@@ -13,7 +13,12 @@ class TinyConfig:
 
     model_cache: str = field(default="data/models", metadata={"help": "Folder where built-in models are made."})
     tiny_width: int = field(default=128, metadata={"help": "Hidden size."})
-    tiny_heads: int = field(default=4, metadata={"help": "Query heads of an attention layer, each of size 64."})
+    tiny_heads: int = field(
+        default=4,
+        metadata={
+            "help": "Query heads of an attention layer, each of size 64 (of tiny-qwen2: tiny_width / tiny_heads)."
+        },
+    )
     tiny_layers: int = field(default=4, metadata={"help": "Number of layers."})
     tiny_vocabulary: int = field(default=1024, metadata={"help": "Number of tokens."})
 
@@ -131,7 +136,9 @@ class RolloutConfig:
     max_episode_tokens: int = field(
         default=4096, metadata={"help": "Tokens an episode may take, prompt and observations included."}
     )
-
+    guided_turns: bool = field(
+        default=False, metadata={"help": "Hold every turn to the protocol's form while it is decoded; needs vLLM."}
+    )
     dead_groups: Literal["keep", "drop", "refill"] = field(
         default="keep",
         metadata={

@@ -21,13 +21,13 @@ from trl.models import unwrap_model_for_generation
 
 from graphwalker.errors import UserError
 from graphwalker.inference.chat_tokens import ChatTokens
-from graphwalker.inference.engine import Sampling
+from graphwalker.inference.engine import Engine, Sampling
 from graphwalker.inference.evaluate import episode_seed
 from graphwalker.inference.in_step import Alone, InStep
 from graphwalker.inference.rollout import Rollout, Start, run_episodes
 from graphwalker.inference.transformers_engine import TransformersEngine
-from graphwalker.inference.turn_engine import TurnEngine, Turns
 from graphwalker.protocol import chat
+from graphwalker.train import vllm_cpu
 from graphwalker.train.alarms import HealthCallback
 from graphwalker.train.configs import RolloutConfig
 from graphwalker.train.groups import ALIVE, KINDS, group_kinds
@@ -37,6 +37,7 @@ from graphwalker.train.preflight import check_reference
 from graphwalker.train.rollout_log import episode_sums, outages_by_kind, total
 from graphwalker.train.sampler import ShuffledByEpoch
 from graphwalker.train.turn_ratio import with_turn_ratio
+from graphwalker.train.vllm_rollouts import vllm_engine
 
 SUMMED_LOSSES = ("cispo", "dapo", "vespo")  # divided by the tokens of the whole generation batch
 ROW_MEANS = ("dr_grpo", "grpo", "luspo", "sapo")  # divided by the number of rows
@@ -63,7 +64,10 @@ class EpisodeGRPOTrainer(GRPOTrainer):
 
     def __init__(self, *, model, args, rollout: RolloutConfig | None = None, peft_config=None, **kwargs):
         check_reference(model, args, adapted=peft_config is not None or is_peft_model(model))
-        super().__init__(model=model, args=args, peft_config=peft_config, **kwargs)
+        with vllm_cpu.left_out(args) as on_cpu:
+            super().__init__(model=model, args=args, peft_config=peft_config, **kwargs)
+        if on_cpu:
+            vllm_cpu.attach(self)
         self.rollout = rollout or RolloutConfig()
         self.chat_tokens = ChatTokens(self.processing_class)
         self.by_turn = self.importance_sampling_level == "turn"
@@ -82,8 +86,7 @@ class EpisodeGRPOTrainer(GRPOTrainer):
     def _agreement(self) -> Alone:
         """How processes keep in step while they generate: only where a pass of one needs the others."""
         sharded = self._dist.is_fsdp or (self._dist.is_zero3 and not self.args.ds3_gather_for_generation)
-        shared = self.use_vllm and (self.vllm_mode == "server" or self.vllm_tensor_parallel_size > 1)
-        needed = self.accelerator.num_processes > 1 and (sharded or shared)
+        needed = self.accelerator.num_processes > 1 and sharded and not self.use_vllm
         return InStep(self.accelerator.device) if needed else Alone()
 
     def _save(self, output_dir=None, state_dict=None):
@@ -243,14 +246,13 @@ class EpisodeGRPOTrainer(GRPOTrainer):
         return [by_key[start.key] for start in starts]
 
     @contextmanager
-    def _engine(self, rows: int) -> Iterator[TransformersEngine | TurnEngine]:
+    def _engine(self, rows: int) -> Iterator[Engine]:
         """An engine for up to so many rows at a time, with the weights of this step."""
         capacity = max(1, min(self.rollout.rollout_rows, rows))
         max_length = self.rollout.max_episode_tokens
         if self.use_vllm:
-            yield TurnEngine(
-                self._vllm_turns, self.processing_class, capacity=capacity, max_length=max_length, in_step=self.in_step
-            )
+            with vllm_engine(self, capacity, max_length, self.rollout.guided_turns) as engine:
+                yield engine
             return
         gather = self.args.ds3_gather_for_generation
         with (
@@ -263,15 +265,6 @@ class EpisodeGRPOTrainer(GRPOTrainer):
                 model, self.processing_class, capacity=capacity, max_length=max_length, in_step=self.in_step
             )
             model.train(was_training)
-
-    def _vllm_turns(self, prompts: list[list[int]]) -> Turns:
-        """A turn of each prompt from TRL's vLLM, and the log-probabilities of its tokens."""
-        if self.state.global_step != self._last_loaded_step:
-            self.vllm_generation.sync_weights()
-            self._last_loaded_step = self.state.global_step
-        self.vllm_generation.max_completion_length = self.rollout.max_turn_tokens
-        _, ids, logprobs, _ = self.vllm_generation.generate(prompts=prompts, images=None, num_generations=1)
-        return ids, [[token[0] for token in turn] for turn in logprobs]
 
     def _log_rollouts(self, mode: str, rollouts: list[Rollout]) -> None:
         """Log what TRL's own generation logs, and how the episodes went, over all processes."""

@@ -74,8 +74,9 @@ def make_model(
 ):
     """A randomly initialised model for ``tokenizer``: ``lfm2`` (convolution and attention in turn) or ``qwen2``.
 
-    ``width`` is the hidden size. Attention has ``heads`` query heads of 64, whatever the width (a head
-    must tell thousands of tokens apart), and half as many key-value heads. Embeddings are tied.
+    ``width`` is the hidden size. Attention has ``heads`` query heads, and half as many key-value heads. A head of LFM2
+    has size 64, whatever the width (it must tell thousands of tokens apart); one of Qwen2 has ``width / heads``, since
+    vLLM reads no other size from a Qwen2 and serves it wrongly without a word. Embeddings are tied.
     """
     shared = {
         "vocab_size": len(tokenizer),
@@ -84,7 +85,7 @@ def make_model(
         "num_hidden_layers": layers,
         "num_attention_heads": heads,
         "num_key_value_heads": max(1, heads // 2),
-        "head_dim": 64,
+        "head_dim": 64 if architecture == "lfm2" else width // heads,
         "max_position_embeddings": tokenizer.model_max_length,
         "tie_word_embeddings": True,
         "pad_token_id": tokenizer.pad_token_id,

@@ -1,10 +1,20 @@
-"""The engine on vLLM says what the one on transformers says."""
+"""The engines on vLLM, in this process and over HTTP, say what the one on transformers says."""
+
+import os
+import socket
+import subprocess
+import sys
 
 import pytest
+import regex
+import torch
 
 from graphwalker.inference.engine import Sampling
 from graphwalker.inference.evaluate import run_questions
-from graphwalker.inference.load import load_engine
+from graphwalker.inference.load import load_engine, load_tokenizer
+from graphwalker.inference.vllm_http import VLLMServer, serve_command
+from graphwalker.inference.vllm_server import VLLMServerEngine
+from graphwalker.protocol.guide import turn_regex
 from graphwalker.train import tiny
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]
@@ -13,14 +23,34 @@ pytestmark = [pytest.mark.vllm, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def folder(toy_tokenizer, tmp_path_factory):
     out = tmp_path_factory.mktemp("model")
-    tiny.make_model(toy_tokenizer, "qwen2", width=64, layers=2, heads=2).save_pretrained(out)
+    model = tiny.make_model(toy_tokenizer, "qwen2", width=64, layers=2, heads=2)
+    torch.nn.init.normal_(model.get_input_embeddings().weight, std=0.5)  # so that it does not repeat one token
+    model.save_pretrained(out)
     toy_tokenizer.save_pretrained(out)
     return out
 
 
-@pytest.fixture(scope="module")
-def engine(folder):
-    return load_engine(str(folder), backend="vllm", capacity=4, max_length=512, dtype="float32")
+@pytest.fixture(scope="module", params=["in this process", "server"])
+def engine(folder, request, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
+        if request.param != "server":
+            yield load_engine(str(folder), backend="vllm", capacity=4, max_length=512, dtype="float32")
+            return
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        command = serve_command(str(folder), url, 512).split() + ["--host", "127.0.0.1"]
+        program = os.path.join(os.path.dirname(sys.executable), command[0])
+        options = ["--enforce-eager", "--dtype", "float32", "--gpu-memory-utilization", "0.05"]
+        log = tmp_path_factory.mktemp("serve") / "log"
+        with log.open("w") as out, subprocess.Popen([program, *command[1:], *options], stdout=out, stderr=out) as run:
+            try:
+                server = VLLMServer(url, " ".join(command), wait=500)
+                yield VLLMServerEngine(server, load_tokenizer(str(folder)), capacity=4, max_length=4096)
+                server.close()
+            finally:
+                run.terminate()
 
 
 def _trajectories(engine, toy_tasks, toy_env, sampling, samples=1):
@@ -54,3 +84,18 @@ def test_a_row_can_be_released_in_the_middle(engine):
     assert [done.key for done in finished] == ["b"] and len(finished[0].ids) == 3
     engine.release("b")
     assert not engine.rows
+
+
+def test_guided_turns_keep_to_the_form(engine):
+    """A random model writes what it must; a turn that was cut is the beginning of a well-formed one."""
+    engine.guided, form = True, regex.compile(turn_regex())
+    for seed in range(4):
+        engine.add(seed, [5, 6, 7], Sampling(max_new_tokens=60), seed=seed)
+    finished = []
+    while len(finished) < 4:
+        finished += engine.step()
+    for done in finished:
+        engine.release(done.key)
+        text = engine.tokenizer.decode(done.ids[:-1] if done.stopped else done.ids, skip_special_tokens=False)
+        assert form.fullmatch(text, partial=not done.stopped), text
+    engine.guided = False
