@@ -116,7 +116,7 @@ class VLLMServer:
 
     def close(self) -> None:
         """Drop what is under way; the server then stops working on it."""
-        if not self._loop.is_closed():
+        if self._loop.is_running():
             self._run(self._shut()).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
 
