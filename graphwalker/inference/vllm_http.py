@@ -116,9 +116,9 @@ class VLLMServer:
         }
         return self._run(self._retried(self._turn, body))
 
-    def tokens(self, text: str) -> list[int] | None:
-        """The ids of a text by the server's own tokenizer; None where it does not tell."""
-        return self._run(self._retried(self._tokens, text)).result()
+    def text(self, ids: list[int]) -> str | None:
+        """The text of token ids by the server's own tokenizer; None where it does not tell."""
+        return self._run(self._retried(self._text, ids)).result()
 
     def close(self) -> None:
         """Drop what is under way; the server then stops working on it."""
@@ -176,10 +176,9 @@ class VLLMServer:
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise UserError(f"{self.url} is not a vLLM server: it lists no model at /v1/models") from error
 
-    async def _tokens(self, text: str) -> list[int] | None:
-        body = {"model": self.model, "prompt": text, "add_special_tokens": False}
+    async def _text(self, ids: list[int]) -> str | None:
         try:
-            return list((await self._send("POST", "/tokenize", body))["tokens"])
+            return str((await self._send("POST", "/detokenize", {"model": self.model, "tokens": ids}))["prompt"])
         except (UserError, KeyError, TypeError):  # not every server tells
             return None
 
