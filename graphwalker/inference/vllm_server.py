@@ -21,7 +21,7 @@ class VLLMServerEngine:
     """Decodes with a `VLLMServer`; ``guided`` holds every turn to the protocol's form.
 
     What a row draws depends on its own seed alone; which of the rows ends first is the server's affair. Raises
-    ``UserError`` when the server's tokenizer is another than ``tokenizer``.
+    ``UserError`` when the server reads other text in the ids of ``tokenizer``.
     """
 
     def __init__(
@@ -30,11 +30,11 @@ class VLLMServerEngine:
         self.server, self.tokenizer, self.capacity, self.guided = server, tokenizer, capacity, guided
         self.max_length = min(max_length, server.max_length)
         self.rows: dict[Hashable, Row] = {}
-        theirs, ours = server.tokens(PROBE), tokenizer(PROBE, add_special_tokens=False)["input_ids"]
-        if theirs is not None and theirs != ours:
+        read = server.text(tokenizer(PROBE, add_special_tokens=False)["input_ids"])
+        if read is not None and read.split() != PROBE.split():
             raise UserError(
-                f"the vLLM server at {server.url} serves {server.model}, whose tokenizer splits text differently: "
-                f"serve the same model that is named here ({server.start})"
+                f"the vLLM server at {server.url} serves {server.model}, whose vocabulary is another: serve the model "
+                f"that is named here ({server.start})"
             )
 
     def add(self, key: Hashable, ids: Sequence[int], sampling: Sampling, seed: int) -> None:

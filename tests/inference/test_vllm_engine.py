@@ -24,7 +24,9 @@ pytestmark = [pytest.mark.vllm, pytest.mark.slow]
 def folder(toy_tokenizer, tmp_path_factory):
     out = tmp_path_factory.mktemp("model")
     model = tiny.make_model(toy_tokenizer, "qwen2", width=64, layers=2, heads=2)
-    torch.nn.init.normal_(model.get_input_embeddings().weight, std=0.5)  # so that it does not repeat one token
+    for name, weights in model.named_parameters():  # so that what it says depends on what it read
+        if weights.ndim > 1:
+            torch.nn.init.normal_(weights, std=0.05 if "embed" in name else 0.3)
     model.save_pretrained(out)
     toy_tokenizer.save_pretrained(out)
     return out
@@ -41,12 +43,12 @@ def engine(folder, request, tmp_path_factory):
             listener.bind(("127.0.0.1", 0))
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         command = serve_command(str(folder), url, 512).split() + ["--host", "127.0.0.1"]
-        program = os.path.join(os.path.dirname(sys.executable), command[0])
+        patch.setenv("PATH", os.path.dirname(sys.executable), prepend=os.pathsep)
         options = ["--enforce-eager", "--dtype", "float32", "--gpu-memory-utilization", "0.05"]
         log = tmp_path_factory.mktemp("serve") / "log"
-        with log.open("w") as out, subprocess.Popen([program, *command[1:], *options], stdout=out, stderr=out) as run:
+        with log.open("w") as out, subprocess.Popen([*command, *options], stdout=out, stderr=out) as run:
             try:
-                server = VLLMServer(url, " ".join(command), wait=500)
+                server = VLLMServer(url, " ".join(command), wait=600)
                 yield VLLMServerEngine(server, load_tokenizer(str(folder)), capacity=4, max_length=4096)
                 server.close()
             finally:

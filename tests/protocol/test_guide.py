@@ -15,7 +15,14 @@ HARD = ['"', "'", "\\", ",", ", ", "[", "]", '", "', "<", "</", "<think>", "</th
         "<kg-query>", "<t", "<|im_end|>", "<answer", "\n", "null", "5", "(", ")", " ", "\t", "\u2028", "東京",
         "\\u0041"]  # fmt: skip
 names = st.lists(st.one_of(st.sampled_from(HARD), st.characters(codec="utf-8")), min_size=1, max_size=8).map("".join)
-turns = st.from_regex(TURN, fullmatch=True, alphabet=st.characters(codec="utf-8"))
+
+
+GOOD = [
+    "<think></think><answer>[]</answer>",
+    '<think>1 < 2, x <3 and <b>so</b></think>\n<answer>["The "Big" One", "X"", ""Y" Z"]</answer>',
+    '<think>a</think><kg-query>get_triples("Dwayne "The Rock" Johnson", ["film.actor.film", "it\'s"])</kg-query>',
+    '<think>a</think><kg-query>get_relations("AC\\\\DC \\" (1 < 2)")</kg-query>',
+]
 
 
 def _action(text: str):
@@ -27,11 +34,17 @@ def _action(text: str):
     return action if isinstance(action, Query | list) else None
 
 
-@settings(max_examples=20)
-@given(turns)
-def test_the_parser_reads_whatever_is_accepted(text):
-    assert _action(text) is not None
-    assert parse_turn(text).thought == text[len("<think>") : text.rindex("</think>")].strip()
+@settings(max_examples=80)
+@given(st.data())
+def test_the_parser_reads_whatever_is_accepted(data):
+    """Turns with hard parts put in anywhere, or with parts left out: those that are still accepted are read."""
+    text = data.draw(st.sampled_from(GOOD))
+    for _ in range(data.draw(st.integers(1, 4))):
+        start, cut = data.draw(st.integers(0, len(text))), data.draw(st.integers(0, 3))
+        text = text[:start] + data.draw(st.sampled_from(["", *HARD])) + text[start + cut :]
+        if TURN.fullmatch(text):
+            assert _action(text) is not None
+            assert parse_turn(text).thought == text[len("<think>") : text.index("</think>")].strip()
 
 
 @settings(max_examples=60)
@@ -67,12 +80,6 @@ def test_lists_and_calls_made_of_hard_parts(parts):
         assert _action(text) is not None or not TURN.fullmatch(text)
 
 
-GOOD = [
-    "<think></think><answer>[]</answer>",
-    '<think>1 < 2, x <3 and <b>so</b></think>\n<answer>["The "Big" One", "X"", ""Y" Z"]</answer>',
-    '<think>a</think><kg-query>get_triples("Dwayne "The Rock" Johnson", ["film.actor.film", "it\'s"])</kg-query>',
-    '<think>a</think><kg-query>get_relations("AC\\\\DC \\" (1 < 2)")</kg-query>',
-]
 BAD = [
     "",
     "<think>a</think>",

@@ -67,7 +67,7 @@ def test_models_that_vllm_would_serve_wrongly_are_refused(config, folder, toy_to
     other.save_pretrained(tmp_path / "heads")
     with pytest.raises(UserError, match=r"heads: vLLM cannot run a Qwen2 .* \(head_dim is 64\)"):
         settle(config(), str(tmp_path / "heads"), toy_tokenizer, max_length=300, guided=False)
-    with pytest.raises(UserError, match="the tokenizer has 1001 tokens .* and the model embeds [0-9]+"):
+    with pytest.raises(UserError, match="the tokenizer has 1001 tokens, .* and the model embeds 400"):
         settle(config(), folder, range(1001), max_length=300, guided=False)
 
 
@@ -85,7 +85,7 @@ def _server_mode(url):
 
 def test_a_server_that_is_not_up_is_given_up_before_the_trainer_is_made(config, folder, toy_tokenizer, capsys):
     config()
-    with pytest.raises(UserError, match=r"start it with: VLLM_SERVER_DEV_MODE=1 vllm serve .* --port 9 .*nccl"):
+    with pytest.raises(UserError, match=r"start it with: VLLM_SERVER_DEV_MODE=1 .*vllm.* --port 9 .*nccl"):
         settle(_server_mode("http://127.0.0.1:9"), folder, toy_tokenizer, max_length=300, guided=False)
 
 
