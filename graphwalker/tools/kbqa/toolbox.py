@@ -142,7 +142,7 @@ class KBQAToolbox:
 
     def _search_nodes(self, name: str) -> Said:
         lines = self._form.nodes(self._names(name), self.limits.nodes)
-        return Said(_list_of(listed(lines), len(lines), 0, "names"))
+        return Said(_list_of(listed(lines, escaped=True), len(lines), 0, "names"))
 
     def _search_types(self, name: str) -> Said:
         found = self._types.search(name)
@@ -156,7 +156,7 @@ class KBQAToolbox:
             return Said(_list_of(listed(every[:most]), len(every[:most]), len(every) - most, "patterns"))
         around = self.around(sparql, semantic)
         shown = around.found[:most]
-        text = "[" + ", ".join(self._form.patterns(shown, _LOOKED_AT)) + "]"
+        text = self._form.listed(self._form.patterns(shown, _LOOKED_AT))
         said = _list_of(text, len(shown), len(around.found) - len(shown), "patterns")
         if around.bound > around.looked_at:
             least = "more than " if around.cut else ""
@@ -172,7 +172,8 @@ class KBQAToolbox:
         found = self._query(distinct(sparql))
         every = sorted({row[asked.variable] for row in found.rows if row.get(asked.variable, '"')[0] != '"'})
         nodes = every[: self.limits.entities]
-        patterns = ranked(collect(nodes, self._walks), semantic, self._ranker)
+        patterns = [item for item in collect(nodes, self._walks) if self._form.shows(item[0])]
+        patterns = ranked(patterns, semantic, self._ranker)
         return Around(patterns, len(nodes), len(every), found.truncated)
 
     def predicates(self, semantic: str = "") -> list[str]:
