@@ -130,8 +130,9 @@ def test_what_is_not_run_is_an_observation_that_says_why(tools, action, status, 
 def test_a_query_past_its_time_is_an_observation(toy_sparql_kg):
     hurried = KBQAToolbox(open_kg(toy_sparql_kg), toy_sparql_kg, query_limits=QueryLimits(seconds=0.3))
     product = " . ".join(f"?a{i} ?b{i} ?c{i}" for i in range(8))
-    run = hurried.run(f"ExecuteSPARQL('SELECT (COUNT(*) AS ?n) {{ {product} }}')")
-    assert (run.observation.status, run.executed) == ("kg_timeout", None)
+    action = f"ExecuteSPARQL('SELECT (COUNT(*) AS ?n) {{ {product} }}')"
+    assert (hurried.run(action).observation.status, hurried.run(action).executed) == ("kg_timeout", None)
+    assert hurried.run(action) is hurried.run(action)  # it is not run again
 
 
 def test_an_outage_is_no_emptiness(toy_sparql_kg, monkeypatch):
