@@ -15,9 +15,7 @@ class Scored:
 
     def log_perplexities(self) -> tuple[float, float]:
         """``log PPL(H')`` and ``log PPL(H', Q)``."""
-        both = log_perplexity(
-            self.history_logprob + self.question_logprob, self.history_tokens + self.question_tokens
-        )
+        both = log_perplexity(self.history_logprob + self.question_logprob, self.history_tokens + self.question_tokens)
         return log_perplexity(self.history_logprob, self.history_tokens), both
 
 
