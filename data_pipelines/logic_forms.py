@@ -1,0 +1,22 @@
+"""Questions with gold SPARQL as the pairs that the logic-form model is trained on (MCTS-KBQA, appendix A.2, Eq. 12)."""
+
+from collections.abc import Iterable, Iterator
+
+from data_pipelines.importers.counts import Counts
+from graphwalker.types import Question, Trajectory, Turn
+
+
+def logic_forms(questions: Iterable[Question], counts: Counts | None = None) -> Iterator[Trajectory]:
+    """A trajectory of one turn, the SPARQL on one line, for each question that has one; others are counted.
+
+    `recipes/sft.py` trains on them with ``prompt: logic_form``, and
+    `graphwalker.inference.values.logic_form` reads the model in just this form.
+    """
+    for question in questions:
+        text = " ".join((question.sparql or "").split())
+        if text:
+            turn = Turn(text, kind="answer", action=text)
+            names = tuple(entity.name for entity in question.answers)
+            yield Trajectory(question, (turn,), names, "answered")
+        elif counts is not None:
+            counts.drop("it has no gold SPARQL", question.id)
