@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from data_pipelines.importers.counts import Counts
+from graphwalker.kg.sparql_tokens import one_line
 from graphwalker.types import Question, Trajectory, Turn
 
 
@@ -13,9 +14,11 @@ def logic_forms(questions: Iterable[Question], counts: Counts | None = None) -> 
     `graphwalker.inference.values.logic_form` reads the model in just this form.
     """
     for question in questions:
-        text = " ".join((question.sparql or "").split())
+        text = one_line(question.sparql or "")
         if text:
             turn = Turn(text, kind="answer", action=text)
+            if counts is not None:
+                counts.kept += 1
             names = tuple(entity.name for entity in question.answers)
             yield Trajectory(question, (turn,), names, "answered")
         elif counts is not None:

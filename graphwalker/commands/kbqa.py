@@ -105,9 +105,7 @@ def _proxies(args: argparse.Namespace) -> int:
     if not wanted:
         raise UserError(f"{args.folder}: no siblings of different worth in its trees; run classic_mcts with value: f1")
     model = prepare_model(args.model) if args.model and args.backend != "openai" else args.model
-    config = ValueConfig(
-        args.value, model, value_backend=args.backend, value_url=args.url, value_dtype=args.dtype
-    )
+    config = ValueConfig(args.value, model, value_backend=args.backend, value_url=args.url, value_dtype=args.dtype)
     value: Any = make_value(args.value, config)
     values: dict[str, dict[str, float]] = {}
     began = time.perf_counter()

@@ -124,7 +124,9 @@ def proxy_table(runs: Sequence[KbqaRun]) -> list[Row]:
                     pairs.append((siblings, values))
             found = agreement(pairs, run.seed)
             recalls = {key: _percent(found[key]) for key in found if key.startswith("recall@")}
-            rows.append({"method": run.name, "value": name, **found, **recalls, "sets_without_values": len(sets) - len(pairs)})
+            rows.append(
+                {"method": run.name, "value": name, **found, **recalls, "sets_without_values": len(sets) - len(pairs)}
+            )
     return rows
 
 
@@ -256,5 +258,3 @@ def _cell(value: Any) -> str:
 
 def _percent(interval: Mapping[str, float | None]) -> dict[str, float | None]:
     return {end: None if value is None else 100 * value for end, value in interval.items()}
-
-
