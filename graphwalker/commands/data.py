@@ -172,8 +172,8 @@ def _add_logic_forms(group: "argparse._SubParsersAction") -> None:
     parser = group.add_parser(
         "logic-forms",
         help="write question-to-SPARQL pairs to train the logic-form model on",
-        description="Writes a one-turn trajectory for each question with gold SPARQL; train on them with recipes/sft.py "
-        "and `prompt: logic_form`.",
+        description="Writes a one-turn trajectory for each question with gold SPARQL; train on them with "
+        "recipes/sft.py and `prompt: logic_form`.",
     )
     parser.add_argument("questions", type=Path, metavar="QUESTIONS", help="Question JSONL with gold SPARQL")
     parser.add_argument("--out", type=Path, required=True, metavar="OUT.jsonl")

@@ -40,8 +40,8 @@ def _add_proxies(group: "argparse._SubParsersAction") -> None:
     parser = group.add_parser(
         "proxies",
         help="ask a value about the nodes of a run's trees (Table 6)",
-        description="Values all siblings in a run's trees and writes RUN/proxies/VALUE.json. For Table 6 the run is one "
-        "of classic_mcts with the value f1, whose totals are Monte-Carlo values of terminal F1.",
+        description="Values all siblings in a run's trees and writes RUN/proxies/VALUE.json. For Table 6 the run is "
+        "one of classic_mcts with the value f1, whose totals are Monte-Carlo values of terminal F1.",
     )
     parser.add_argument("folder", type=Path, metavar="RUN", help="a folder with trajectories.jsonl and trees")
     parser.add_argument("--value", choices=VALUES, required=True, help="the value to ask")

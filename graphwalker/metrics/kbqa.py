@@ -61,9 +61,9 @@ def counts_for_scores(trajectory: Trajectory) -> bool:
 def score_kbqa(trajectories: Iterable[Trajectory], seed: int = 0, resamples: int = RESAMPLES) -> dict[str, Any]:
     """Every measure with its bootstrap interval over questions, ``overall`` and ``by_type``; JSON-ready.
 
-    A type is ``Question.structure``: 1-hop, Conjunction, i.i.d., Count, as the data set has it. ``max_f1@5`` is the best
-    F1 among a search's five best candidates and ``empty@5`` the share of questions where all of them score 0 (Table 8);
-    ``None`` where no search noted candidates.
+    A type is ``Question.structure``, as the data set has it: 1-hop, Conjunction, i.i.d., Count. ``max_f1@5`` is the
+    best F1 among a search's five best candidates and ``empty@5`` the share of questions where all of them score 0
+    (Table 8); ``None`` where no search noted candidates.
     """
     kept = [trajectory for trajectory in trajectories if counts_for_scores(trajectory)]
     types = sorted({t.question.structure or "unknown" for t in kept})
