@@ -8,15 +8,21 @@ the template rendered as a whole.
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Literal
 
+Role = Literal["tool", "user"]
+OBSERVATION = "Observation: "
 MARK = "\ue000"  # a private-use character that no template contains
 
 
 class ChatTokens:
-    """Renders and tokenises with a tokenizer whose ``chat_template`` is ours (``protocol.chat.install``)."""
+    """Renders and tokenises with a tokenizer whose ``chat_template`` is ours (``protocol.chat.install``).
 
-    def __init__(self, tokenizer):
-        self.tokenizer = tokenizer
+    ``role`` is that of the observations: ``tool``, or ``user`` for messages that begin with ``Observation: ``.
+    """
+
+    def __init__(self, tokenizer, role: Role = "tool"):
+        self.tokenizer, self.role = tokenizer, role
 
     def prompt(self, messages: Sequence[dict]) -> list[int]:
         """Ids of the messages and the assistant header."""
@@ -39,6 +45,8 @@ class ChatTokens:
         """What the template puts around an observation, after the end-of-turn token."""
         asked = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
         seen = {"role": "tool", "name": "kg_query", "content": MARK}
+        if self.role == "user":
+            seen = {"role": "user", "content": OBSERVATION + MARK}
         text = self._render([*asked, seen], add_generation_prompt=True)
         end = self.tokenizer.eos_token
         head = self._render(asked, add_generation_prompt=False)
