@@ -33,8 +33,8 @@ class SearchConfig:
     max_depth: int = field(
         default=15,
         metadata={
-            "help": "Depth at which a state is terminal. The paper gives none; ours is twice d_exp and one, where Eq. 4 "
-            "still pays a fifth. An environment's own max_turns may end it sooner."
+            "help": "Depth at which a state is terminal. The paper gives none; ours is twice d_exp and one, where "
+            "Eq. 4 still pays a fifth. An environment's own max_turns may end it sooner."
         },
     )
     merge_equal: bool = field(
