@@ -23,13 +23,15 @@ class Cost:
 
     ``actor_calls`` are turns sampled, each sample one; ``tokens`` the tokens of those turns; ``value_calls`` states
     valued. ``seconds`` are of work: the question's shares of the model's and the value function's passes, and the time
-    of its environment's steps, so that they add up over questions that run at a time.
+    of its environment's steps, so that they add up over questions that run at a time; ``value_seconds`` are those of
+    them that went into values.
     """
 
     actor_calls: int = 0
     tokens: int = 0
     value_calls: int = 0
     seconds: float = 0.0
+    value_seconds: float = 0.0
 
 
 @dataclass(eq=False, slots=True)

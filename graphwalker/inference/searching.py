@@ -278,7 +278,9 @@ class _Loop:
         if not all(map(math.isfinite, values)):
             raise ValueError("the value function gave a value that is no finite number")
         for search in searches:
-            search.cost.seconds += share * len(search.scoring.nodes if search.scoring else ())
+            seconds = share * len(search.scoring.nodes if search.scoring else ())
+            search.cost.seconds += seconds
+            search.cost.value_seconds += seconds
         return values
 
     def _fail(self, search: QuestionSearch, error: Exception) -> None:
