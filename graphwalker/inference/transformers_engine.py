@@ -13,13 +13,13 @@ import torch
 from torch.distributed.fsdp import FSDPModule, register_fsdp_forward_method
 
 from graphwalker.inference.attention import grouped
+from graphwalker.inference.batching import like_lengths
 from graphwalker.inference.cache import RaggedCache
 from graphwalker.inference.engine import Completion, Sampling
 from graphwalker.inference.in_step import Alone
 from graphwalker.inference.sampling import draw
 
 PREFILL_TOKENS = 4096  # per forward pass, padding included: bounds the activations
-SMALL_PREFILL_TOKENS = 1024  # below this, padding costs less than another pass
 WAITING_SHARE = 8  # rows with new text are read once they are one in so many of the rows at work
 
 
@@ -114,17 +114,9 @@ class TransformersEngine:
         return torch.inference_mode() if type(self.in_step) is Alone else torch.no_grad()
 
     def _groups(self, waiting: list[int]) -> list[list[int]]:
-        """Rows to read together: of like lengths where there are many tokens, so that little is padding."""
-        groups: list[list[int]] = []
-        for i in sorted(waiting, key=lambda i: len(self.rows[i].pending)):
-            size = len(self.rows[i].pending)
-            shortest = len(self.rows[groups[-1][0]].pending) if groups else 0
-            padded = size * (len(groups[-1]) + 1) if groups else 0
-            if groups and padded <= (PREFILL_TOKENS if size <= 1.5 * shortest else SMALL_PREFILL_TOKENS):
-                groups[-1].append(i)
-            else:
-                groups.append([i])
-        return groups
+        """Rows to read together."""
+        lengths = [len(self.rows[i].pending) for i in waiting]
+        return [[waiting[i] for i in group] for group in like_lengths(lengths, PREFILL_TOKENS)]
 
     def _forward(self, index: list[int] | None) -> list[Completion]:
         """Read the pending tokens of the rows ``index``; ``None``: one token of every row that has just one."""

@@ -83,6 +83,23 @@ def tokenize(text: str) -> list[Token]:
     return found
 
 
+def without_comments(text: str) -> str:
+    """A query with a space in the place of each comment, else to the letter; what is not SPARQL stays as it is.
+
+    >>> without_comments("SELECT ?x # who is it\\nWHERE { ?x <http://a#b> '#1' }")
+    "SELECT ?x  \\nWHERE { ?x <http://a#b> '#1' }"
+    """
+    parts: list[str] = []
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            return text
+        parts.append(" " if match[0].startswith("#") else match[0])
+        at = match.end()
+    return "".join(parts)
+
+
 def spell(tokens: Iterable[Token]) -> str:
     """The one text of a list of tokens; `tokenize` gives the same list back."""
     parts: list[str] = []

@@ -10,7 +10,7 @@ from graphwalker.errors import UserError
 from graphwalker.protocol.escape import escape_name, escape_tags
 from graphwalker.types import Question
 
-BUILT_IN = ("graphwalker", "compact")
+BUILT_IN = ("graphwalker", "compact", "logic_form")
 
 
 class Prompt:

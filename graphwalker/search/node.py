@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from graphwalker.types import Ending, Turn
+from graphwalker.types import Ending, Question, Turn
 
 
 class Episode(Protocol):
@@ -70,3 +70,8 @@ class Node:
         yield self
         for child in self.children:
             yield from child.walk()
+
+
+def question_of(node: Node) -> Question:
+    """The question of a state's search."""
+    return node.path()[0].episode.trajectory().question
