@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import urljoin
 
-from graphwalker.errors import QueryRefused
+from graphwalker.errors import QueryMalformed
 from graphwalker.kg.sparql_grammar import AGGREGATES
 from graphwalker.kg.sparql_tokens import Token, spell, tokenize
 from graphwalker.kg.terms import XSD
@@ -76,7 +76,7 @@ def _without_prefixes(tokens: list[Token], prefixes: dict[str, str]) -> list[Tok
             prefixes[declared[0].text[:-1]] = _resolved(declared[1].text, base)
             at += 3
         else:
-            raise QueryRefused(f"a {tokens[at].word()} that declares nothing")
+            raise QueryMalformed(f"a {tokens[at].word()} that declares nothing")
     found = []
     for token in tokens[at:]:
         if token.kind == "IRI":
@@ -94,22 +94,22 @@ def _without_prefixes(tokens: list[Token], prefixes: dict[str, str]) -> list[Tok
 
 def _resolved(iri: str, base: str) -> str:
     if len(iri) > _LONGEST_IRI:
-        raise QueryRefused(f"an IRI of {len(iri):,} characters, {_LONGEST_IRI:,} are allowed: <{iri[:60]}…")
+        raise QueryMalformed(f"an IRI of {len(iri):,} characters, {_LONGEST_IRI:,} are allowed: <{iri[:60]}…")
     if _SCHEME.match(iri):
         return iri
     try:
         whole = urljoin(base, iri)
     except ValueError as error:  # what the IRI has for a host is none
-        raise QueryRefused(f"<{iri[:60]}> and the BASE <{base[:60]}> make no IRI: {error}") from error
+        raise QueryMalformed(f"<{iri[:60]}> and the BASE <{base[:60]}> make no IRI: {error}") from error
     if not _SCHEME.match(whole):  # without a BASE, or with one such as <urn:x> that nothing is relative to
-        raise QueryRefused(f"<{iri[:60]}> is not a whole IRI")
+        raise QueryMalformed(f"<{iri[:60]}> is not a whole IRI")
     return whole
 
 
 def _expanded(name: str, prefixes: Mapping[str, str]) -> str:
     prefix, _, local = name.partition(":")
     if prefix not in prefixes:
-        raise QueryRefused(f"the prefix {prefix + ':'!r} is not declared")
+        raise QueryMalformed(f"the prefix {prefix + ':'!r} is not declared")
     return prefixes[prefix] + re.sub(r"\\(.)", r"\1", local)
 
 
@@ -166,7 +166,7 @@ def _closing(tokens: list[Token], start: int) -> int:
             if at == start:
                 break
             return at + 1
-    raise QueryRefused("a parenthesis is missing or stays open")
+    raise QueryMalformed("a parenthesis is missing or stays open")
 
 
 def with_whole_dates(tokens: list[Token]) -> list[Token]:

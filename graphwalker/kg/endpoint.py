@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from graphwalker.errors import QueryRefused, UserError
+from graphwalker.errors import QueryMalformed, UserError
 from graphwalker.kg.guard import QueryLimits, Rows, guard
 from graphwalker.kg.kinds import read_kinds
 from graphwalker.kg.meta import META, read_meta
@@ -74,7 +74,7 @@ class EndpointStore(SparqlStore):
             result = self.client.run(safe.text, limits.seconds)
         except QueryFailed as failure:
             if failure.kind == "query":
-                raise QueryRefused(str(failure)) from failure
+                raise QueryMalformed(str(failure)) from failure
             raise
         if result.boolean is not None:
             return Rows((), boolean=result.boolean)

@@ -14,7 +14,7 @@ from lark import Token as LarkToken
 from lark.exceptions import UnexpectedInput
 from lark.lexer import Lexer
 
-from graphwalker.errors import QueryRefused
+from graphwalker.errors import QueryMalformed
 from graphwalker.kg.sparql_tokens import Token
 
 _WORDS = {
@@ -79,7 +79,7 @@ def terminal(token: Token) -> str:
         return "BOOLEAN"
     if token.text == "a":
         return "A"
-    raise QueryRefused(f"the word {token.text[:40]!r} has no place in a query here")
+    raise QueryMalformed(f"the word {token.text[:40]!r} has no place in a query here")
 
 
 def structure(tokens: list[Token]) -> Structure:
@@ -89,8 +89,8 @@ def structure(tokens: list[Token]) -> Structure:
     if isinstance(found, Structure):
         return found
     if found >= len(tokens):
-        raise QueryRefused("the query ends too early")
-    raise QueryRefused(f"not SPARQL at {tokens[found].written()[:40]!r} (token {found + 1})")
+        raise QueryMalformed("the query ends too early")
+    raise QueryMalformed(f"not SPARQL at {tokens[found].written()[:40]!r} (token {found + 1})")
 
 
 def syntax_tree(tokens: Sequence[Token]) -> Any:

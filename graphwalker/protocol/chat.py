@@ -11,6 +11,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from graphwalker.errors import UserError
+from graphwalker.protocol.interactive import OBSERVATION, PROTOCOL
 from graphwalker.protocol.prompts import Prompt, read_template
 from graphwalker.types import Trajectory
 
@@ -101,13 +102,24 @@ def messages(trajectory: Trajectory, prompt: Prompt) -> list[dict[str, str]]:
 
 
 def turn_messages(trajectory: Trajectory) -> list[dict[str, str]]:
-    """The turns and their observations; an answer ends the episode, so no observation follows it."""
+    """The turns and their observations; an answer ends the episode, so no observation follows it.
+
+    An observation is a tool's message, in the interactive protocol (``extra["protocol"]``) a user's.
+    """
+    interactive = trajectory.extra.get("protocol") == PROTOCOL
     result = []
     for turn in trajectory.turns:
         result.append({"role": "assistant", "content": turn.text})
         if turn.observation:
-            result.append({"role": "tool", "name": TOOL_NAME, "content": turn.observation})
+            result.append(observation_message(turn.observation, "user" if interactive else "tool"))
     return result
+
+
+def observation_message(body: str, role: str = "tool") -> dict[str, str]:
+    """An observation as a message of an environment's ``role``: "tool" (GraphWalker) or "user" (interactive)."""
+    if role == "user":
+        return {"role": "user", "content": OBSERVATION + body}
+    return {"role": "tool", "name": TOOL_NAME, "content": body}
 
 
 def render(conversation: list[dict[str, str]]) -> str:

@@ -10,7 +10,15 @@ from graphwalker.errors import UserError
 from graphwalker.protocol.escape import escape_name, escape_tags
 from graphwalker.types import Question
 
-BUILT_IN = ("graphwalker", "compact", "logic_form")
+BUILT_IN = (
+    "graphwalker",
+    "compact",
+    "logic_form",
+    "interactive_freebase",
+    "interactive_grailqa",
+    "interactive_kqapro",
+    "interactive_compact",
+)
 
 
 class Prompt:

@@ -78,3 +78,15 @@ class RelationRanker:
         if not known:
             return np.zeros(len(self._place), dtype=np.float32)
         return self._index.get_scores(known)
+
+
+def bm25(query: str, texts: Sequence[str]) -> np.ndarray:
+    """The score of each text for a query, among these texts alone: shape (N,), float32, 0 where no term is shared."""
+    documents = [tokens(text) for text in texts]
+    index = bm25s.BM25()
+    if any(documents):
+        index.index(documents, show_progress=False)
+        known = [term for term in dict.fromkeys(tokens(query)) if term in index.vocab_dict]
+        if known:
+            return index.get_scores(known)
+    return np.zeros(len(documents), dtype=np.float32)
