@@ -178,12 +178,18 @@ class _Reader:
         for pattern in patterns:
             self._check(pattern)
         named = [pattern for pattern in patterns if self._finds_by_name(pattern)]
-        types = [p for p in patterns if self._relation(p) in self._typing and p.object[0].kind == "IRI" and p.depth == 1]
+        types = [
+            p for p in patterns if self._relation(p) in self._typing and p.object[0].kind == "IRI" and p.depth == 1
+        ]
         others = [pattern for pattern in patterns if pattern not in named and pattern not in types]
         entities = {p.subject[0]: Named(p.subject[0], (p.object[0].text,)) for p in named}
         rest = []
         for part in self.parts.rest:
-            if part[0].word() == "VALUES" and [t.written() for t in (part[2], part[-1])] == ["{", "}"] and len(part) == 5:
+            if (
+                part[0].word() == "VALUES"
+                and [t.written() for t in (part[2], part[-1])] == ["{", "}"]
+                and len(part) == 5
+            ):
                 entities[part[1]] = Named(part[1], self._names(part[3]))
             elif not self._is_of_language(part):
                 rest.append(part)
@@ -199,7 +205,9 @@ class _Reader:
 
     def _finds_by_name(self, pattern: TriplePattern) -> bool:
         is_name = self._relation(pattern) in self.schema.name_predicates
-        return is_name and pattern.depth == 1 and pattern.subject[0].kind == "VAR" and pattern.object[0].kind == "STRING"
+        return (
+            is_name and pattern.depth == 1 and pattern.subject[0].kind == "VAR" and pattern.object[0].kind == "STRING"
+        )
 
     def _relation(self, pattern: TriplePattern) -> str:
         return self.schema.compact(pattern.predicate[0].text) if len(pattern.predicate) == 1 else ""

@@ -150,7 +150,7 @@ def _import(args: argparse.Namespace) -> int:
     from data_pipelines.importers.formats import TRAJECTORIES
     from data_pipelines.importers.importing import import_from
 
-    _check("--limit", args.limit, 1)
+    check("--limit", args.limit, 1)
     store = None
     if args.kg is not None:
         from graphwalker.kg.open import open_kg
@@ -169,20 +169,20 @@ def _import(args: argparse.Namespace) -> int:
         **{option: value for option in ("parses", "language") if (value := getattr(args, option)) is not None},
     )
     what = "trajectories" if args.format in TRAJECTORIES else "questions"
-    _write(args, made, counts, what, {"format": args.format, "source": str(args.source)})
+    write_counted(args, made, counts, what, {"format": args.format, "source": str(args.source)})
     return 0
 
 
-def _write(args: argparse.Namespace, made: Iterator[T], counts: Any, what: str, source: dict[str, str]) -> None:
+def write_counted(args: argparse.Namespace, made: Iterator[T], counts: Any, what: str, source: dict[str, str]) -> None:
     """Write what is made, at most `--limit`, to `--out`, and beside it where it came from and what was dropped."""
     with atomic_files(args.out, counts_path(args.out)) as (out, beside):
-        written = dump_jsonl(out, _limited(made, args.limit, counts))
+        written = dump_jsonl(out, limited(made, args.limit, counts))
         dump_json(beside, {**source, **counts.to_json()})
     print("\n".join(counts.lines()))
     print(f"{args.out}: {written:,} {what}")
 
 
-def _limited(questions: Iterator[T], limit: int | None, counts: Any) -> Iterator[T]:
+def limited(questions: Iterator[T], limit: int | None, counts: Any) -> Iterator[T]:
     """The questions (or trajectories) with a progress bar; none is an error, so that no empty file is left behind."""
     from tqdm import tqdm
 
@@ -238,9 +238,9 @@ def _expert(args: argparse.Namespace) -> int:
     from graphwalker.tools.toolbox import Toolbox
 
     _check_replay(args)
-    _check("--recovery", args.recovery, 0, 1)
-    _check("--limit", args.limit, 1)
-    _keep_input(args.questions, args.out)
+    check("--recovery", args.recovery, 0, 1)
+    check("--limit", args.limit, 1)
+    keep_input(args.questions, args.out)
     env = KGEnv(Toolbox(open_kg(args.kg), top_k=args.top_k, strict=args.strict), max_turns=args.max_turns)
     questions, others = read_replayable(args.questions, env.toolbox)
     counts = Counts()
@@ -255,7 +255,7 @@ def _expert(args: argparse.Namespace) -> int:
         seed=args.seed,
         counts=counts,
     )
-    _write(args, made, counts, "trajectories", {"questions": str(args.questions)})
+    write_counted(args, made, counts, "trajectories", {"questions": str(args.questions)})
     return 0
 
 
@@ -263,10 +263,10 @@ def _split(args: argparse.Namespace) -> int:
     from data_pipelines.question_split import cut
     from graphwalker.tools.questions import read_questions
 
-    _check("--test-share", args.test_share, 0, 1)
-    _check("--per-hop", args.per_hop, 1)
-    _check("--seed", args.seed, 0)
-    _keep_input(args.questions, args.out_train, args.out_test)
+    check("--test-share", args.test_share, 0, 1)
+    check("--per-hop", args.per_hop, 1)
+    check("--seed", args.seed, 0)
+    keep_input(args.questions, args.out_train, args.out_test)
     parts = cut(read_questions(args.questions), share=args.test_share, per_hop=args.per_hop, seed=args.seed)
     paths = (args.out_train, args.out_test)
     with atomic_files(*paths) as handles:
@@ -279,20 +279,20 @@ def _split(args: argparse.Namespace) -> int:
 
 
 def _check_replay(args: argparse.Namespace) -> None:
-    _check("--top-k", args.top_k, 1)
-    _check("--max-turns", args.max_turns, 2)
-    _check("--width", args.width, 1)
-    _check("--seed", args.seed, 0)
+    check("--top-k", args.top_k, 1)
+    check("--max-turns", args.max_turns, 2)
+    check("--width", args.width, 1)
+    check("--seed", args.seed, 0)
 
 
-def _check(option: str, value: float | None, least: float, most: float | None = None) -> None:
+def check(option: str, value: float | None, least: float, most: float | None = None) -> None:
     """Raise ``UserError`` when an option is given and out of its range."""
     if value is not None and not least <= value <= (value if most is None else most):
         wanted = f"at least {least}" if most is None else f"from {least} to {most}"
         raise UserError(f"{option} must be {wanted}, got {value}")
 
 
-def _keep_input(source: Path, *outputs: Path) -> None:
+def keep_input(source: Path, *outputs: Path) -> None:
     """Raise ``UserError`` when a file would be written onto the one it is made from, or two onto each other."""
     paths = [path.resolve() for path in outputs]
     if source.resolve() in paths:
