@@ -194,7 +194,8 @@ class _Reader:
             elif not self._is_of_language(part):
                 rest.append(part)
         nodes = [token for p in others for token in (*p.subject, *p.object)]
-        for token in [*nodes, *(token for part in rest for token in part)]:
+        known = {token for p in patterns for token in p.predicate}
+        for token in [*nodes, *(token for part in rest for token in part if token not in known)]:
             if token.kind == "IRI" and token not in entities and not token.text.startswith(XSD):
                 entities[token] = Named(token, self._names(token))
         if not entities:

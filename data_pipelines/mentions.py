@@ -45,7 +45,7 @@ def find_mention(text: str, names: Sequence[str]) -> Span | None:
 
 
 def content_words(text: str, taken: Iterable[Span]) -> str:
-    """The words of a question outside of some spans that a relation could be called by; all where none is left.
+    """The words of a question outside of some spans that a relation could be called by, each once; all where none is.
 
     >>> content_words("what kind of money to take to bahamas?", [(30, 37)])
     'kind money take'
@@ -56,7 +56,7 @@ def content_words(text: str, taken: Iterable[Span]) -> str:
         for found in _WORD.finditer(text)
         if not any(start < found.end() and found.start() < end for start, end in taken)
     ]
-    return " ".join([word for word in words if tokens(word)] or words)
+    return " ".join(dict.fromkeys([word for word in words if tokens(word)] or words))
 
 
 def _windows(text: str, most: int) -> Iterable[Span]:

@@ -307,7 +307,7 @@ def _replay(args: argparse.Namespace) -> int:
     if not dialogues:
         raise UserError(f"{args.dialogues}: no dialogue in this file")
     if args.out is not None:
-        _keep_input(args.dialogues, args.out)
+        keep_input(args.dialogues, args.out)
         with atomic_files(args.out) as (out,):
             dump_jsonl(out, (call for dialogue in dialogues for call in dialogue.calls))
     print("\n".join(report(dialogues)))

@@ -31,7 +31,7 @@ CALLS = (
     r"FILTER\(\?[a-z]\d{0,2} != \?[a-z]\d{0,2}\) ",
     r"\}', semantic=\"",
     r"\}'\)",
-    r"\(\?e, ",
+    r"(?:\"?\), |\[)?\(\?e, ",
     r", \?e\)(?:, )?",
 )
 # Pieces within which BPE may merge, first match wins: a relation id stays whole, so a frequent one is
