@@ -1,8 +1,8 @@
-"""The actor's trajectories from gold queries, on any KG: the interactive protocol walked to a known end (MCTS-KBQA, A.4).
+"""The actor's trajectories from gold queries, on any KG: the interactive protocol walked to a known end.
 
-For each entity that the gold query names: SearchNodes by the words that the question has for it, then SearchGraphPatterns
-around it and around what its relations lead to, until every relation of the query was shown; then the query, put
-together of what was shown, and Done. Every step runs through the environment of training and inference.
+For each entity that the gold query names: SearchNodes by the words that the question has for it, then
+SearchGraphPatterns around it and around what its relations lead to, until every relation of the query was shown; then
+the query, put together of what was shown, and Done. Every step runs through the environment of training and inference.
 
 What a step takes of the gold is which of the entities, classes and relations shown are right. All else is the
 question's: a name is looked for by its own words, the meaning of a pattern search is its words beside the entities, and
@@ -132,7 +132,7 @@ class _Walk:
         self.found = f"{quoted(name)} is the node I want."
 
     def _look_around(self, node: str, called: str) -> None:
-        """Search the patterns of a node where relations of the query begin that were not shown, and go on from there."""
+        """Search the patterns of a node where relations of the query begin that were not shown; go on where they lead."""
         waiting = {self.variables[entity.term] for entity in self.entities} - self.ways.keys()
         chains = [chain for chain in self._chains(node) if not self.shown.keys() >= set(chain.edges)]
         if node in self.searched or all(chain.far in waiting for chain in chains):

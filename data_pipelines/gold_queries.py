@@ -1,7 +1,7 @@
 """A gold query as an actor has to find it: the entities it names, the patterns it is made of, and the rest.
 
-An id becomes a variable with a name, as the interactive protocol writes queries; what the query asks beside its patterns
-(filters, order, counts) stays as it is.
+An id becomes a variable with a name, as the interactive protocol writes queries; what the query asks beside its
+patterns (filters, order, counts) stays as it is.
 """
 
 import re
@@ -153,7 +153,7 @@ def _renamed(token: Token) -> Token:
 
 
 def _unwrapped(parts: QueryParts) -> QueryParts:
-    """GrailQA's ``SELECT (?x0 AS ?value) { SELECT DISTINCT ?x0 { … } }`` as the query inside, and its count likewise."""
+    """GrailQA's ``SELECT (?x0 AS ?value) { SELECT DISTINCT ?x0 { … } }`` as the query inside; its count likewise."""
     head = [token.written() for token in parts.head]
     if len(parts.rest) != 1 or parts.rest[0][0].word() != "SELECT" or any(p.depth == 1 for p in parts.patterns):
         return parts

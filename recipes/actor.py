@@ -4,7 +4,7 @@ It is recipes/sft.py with other data: dialogues of the interactive protocol, of 
 observations, the user's turns, are read. What Table 10 sets is in the YAML beside this file.
 
 On a CPU, in minutes:  accelerate launch recipes/actor.py
-On several GPUs:       accelerate launch --config_file launch/accelerate/zero3.yaml recipes/actor.py --config CONFIG.yaml
+On several GPUs:       accelerate launch --config_file launch/accelerate/zero3.yaml recipes/actor.py --config FILE.yaml
 """
 
 import runpy

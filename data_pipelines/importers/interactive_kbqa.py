@@ -17,6 +17,7 @@ from data_pipelines.importers.found import Found, split_of, unique
 from data_pipelines.importers.lines import read_lines
 from data_pipelines.importers.records import Row, read_records
 from graphwalker.errors import FileFormatError, UserError
+from graphwalker.protocol.escape import escape_tags
 from graphwalker.types import Ending, Entity, Question, Status, Trajectory, Turn
 
 _DONE = re.compile(r"Done\b")
@@ -160,7 +161,7 @@ def _turn(text: str) -> Turn:
 
 
 def _observed(turn: Turn, content: str) -> Turn:
-    body = content.removeprefix("Observation:").strip()
+    body = escape_tags(content.removeprefix("Observation:").strip())  # as the environment writes what it shows
     if turn.kind == "answer":
         return turn if not body.startswith("Error") else replace(turn, kind="none", observation=body, status="refused")
     status: Status = turn.status
