@@ -132,7 +132,7 @@ class _Walk:
         self.found = f"{quoted(name)} is the node I want."
 
     def _look_around(self, node: str, called: str) -> None:
-        """Search the patterns of a node where relations of the query begin that were not shown; go on where they lead."""
+        """Search the patterns of a node with relations of the query that were not shown, and go on where they lead."""
         waiting = {self.variables[entity.term] for entity in self.entities} - self.ways.keys()
         chains = [chain for chain in self._chains(node) if not self.shown.keys() >= set(chain.edges)]
         if node in self.searched or all(chain.far in waiting for chain in chains):
