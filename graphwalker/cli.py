@@ -31,6 +31,7 @@ COMMANDS = {
     "doctor": Command("check packages, GPU, disk and a knowledge graph", ("doctor",)),
     "report": Command("write a run's HTML page", ("report",)),
     "sweep": Command("run a sweep's combinations and compare them", ("sweep",)),
+    "kbqa": Command("tables of searches over knowledge bases", ("kbqa",)),
     "mask": Command("show which tokens of trajectories are trained", ("mask",)),
 }
 

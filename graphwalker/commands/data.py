@@ -22,13 +22,24 @@ def add_parser(subparsers: "argparse._SubParsersAction") -> "argparse._SubParser
     _add_expert(group)
     _add_split(group)
     _add_dialogues(group)
+    _add_subset(group)
+    _add_logic_forms(group)
     return group
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the chosen command of the group; returns its exit status."""
-    commands = {"import": _import, "import-kg": _import_kg, "oracle": _oracle, "expert": _expert, "split": _split}
-    return {**commands, "replay": _replay}[args.data_command](args)
+    commands = {
+        "import": _import,
+        "import-kg": _import_kg,
+        "oracle": _oracle,
+        "expert": _expert,
+        "split": _split,
+        "subset": _subset,
+        "logic-forms": _logic_forms,
+        "replay": _replay,
+    }
+    return commands[args.data_command](args)
 
 
 def _add_import(group: "argparse._SubParsersAction") -> None:
@@ -158,6 +169,32 @@ def _add_dialogues(group: "argparse._SubParsersAction") -> None:
     parser.add_argument("--kg", type=Path, required=True, help="a KG with SPARQL")
     parser.add_argument("--tools", choices=("freebase", "grailqa", "kqapro"), default="freebase")
     parser.add_argument("--out", type=Path, metavar="OUT.jsonl", help="write every call with both observations")
+    parser.set_defaults(run=run)
+
+
+def _add_subset(group: "argparse._SubParsersAction") -> None:
+    parser = group.add_parser(
+        "subset",
+        help="draw the fixed sample of a question set that all methods share",
+        description="Draws questions at random by the seed and their ids, and keeps the order of the file.",
+    )
+    parser.add_argument("questions", type=Path, metavar="QUESTIONS", help="Question JSONL")
+    parser.add_argument("--out", type=Path, required=True, metavar="OUT.jsonl")
+    parser.add_argument("--count", type=int, required=True, metavar="N", help="such as 500 (CWQ, GrailQA) or 900")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.set_defaults(run=run)
+
+
+def _add_logic_forms(group: "argparse._SubParsersAction") -> None:
+    parser = group.add_parser(
+        "logic-forms",
+        help="write question-to-SPARQL pairs to train the logic-form model on",
+        description="Writes a one-turn trajectory for each question with gold SPARQL; train on them with "
+        "recipes/sft.py and `prompt: logic_form`.",
+    )
+    parser.add_argument("questions", type=Path, metavar="QUESTIONS", help="Question JSONL with gold SPARQL")
+    parser.add_argument("--out", type=Path, required=True, metavar="OUT.jsonl")
+    parser.add_argument("--limit", type=int, help="stop after this many")
     parser.set_defaults(run=run)
 
 
@@ -311,6 +348,31 @@ def _replay(args: argparse.Namespace) -> int:
         with atomic_files(args.out) as (out,):
             dump_jsonl(out, (call for dialogue in dialogues for call in dialogue.calls))
     print("\n".join(report(dialogues)))
+    return 0
+
+
+def _subset(args: argparse.Namespace) -> int:
+    from data_pipelines.question_split import subset
+    from graphwalker.files import write_jsonl
+    from graphwalker.tools.questions import read_questions
+
+    _keep_input(args.questions, args.out)
+    drawn = subset(read_questions(args.questions), args.count, args.seed)
+    write_jsonl(args.out, drawn)
+    print(f"{args.out}: {len(drawn):,} questions")
+    return 0
+
+
+def _logic_forms(args: argparse.Namespace) -> int:
+    from data_pipelines.importers.counts import Counts
+    from data_pipelines.logic_forms import logic_forms
+    from graphwalker.tools.questions import read_questions
+
+    _check("--limit", args.limit, 1)
+    _keep_input(args.questions, args.out)
+    counts = Counts()
+    made = logic_forms(read_questions(args.questions), counts)
+    _write(args, made, counts, "trajectories", {"questions": str(args.questions)})
     return 0
 
 

@@ -83,6 +83,11 @@ def tokenize(text: str) -> list[Token]:
     return found
 
 
+def one_line(text: str) -> str:
+    """A query with every run of spaces and line breaks as one space."""
+    return " ".join(text.split())
+
+
 def without_comments(text: str) -> str:
     """A query with a space in the place of each comment, else to the letter; what is not SPARQL stays as it is.
 

@@ -37,6 +37,7 @@ class Node:
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)  # of the generated tokens alone
     ending: Ending | None = None  # not None: terminal
+    limit: str = ""  # the search's own limit that ended it: "depth", or "length" (no room for another turn)
     answer: tuple[str, ...] | None = None
     number: int = 0
     depth: int = 0

@@ -8,17 +8,16 @@ that the question has goes.
 
 from collections.abc import Iterator, Sequence
 
-from graphwalker.kg.sparql_tokens import without_comments
+from graphwalker.kg.sparql_tokens import one_line, without_comments
 from graphwalker.metrics.normalise import forms, normalise
-from graphwalker.protocol.interactive import Call, parse_call
+from graphwalker.protocol.interactive import DONE, SEARCH_NODES, SEARCH_TYPES, Call, parse_call
 from graphwalker.protocol.parse import GET_RELATIONS, TOOLS, Query, parse_answer, parse_query
 from graphwalker.protocol.render import format_answer
 from graphwalker.tools.observation import echo
 from graphwalker.types import RAN, Question, Turn
 
-LEXICAL = frozenset({"SearchNodes", "SearchTypes"})  # tools whose one parameter is free text
-STRUCTURED = frozenset({"SearchGraphPatterns", "ExecuteSPARQL"})
-DONE = "Done"
+LEXICAL = frozenset({SEARCH_NODES, SEARCH_TYPES})  # tools whose one parameter is free text
+_RUN = RAN | {"kg_timeout", "kg_error"}  # statuses of a call that was given to the graph
 
 
 def history(turns: Sequence[Turn], question: Question) -> str:
@@ -53,20 +52,17 @@ def _call(turn: Turn) -> tuple[str, list[str]]:
     if not isinstance(call, Call):
         return "", [turn.action]
     arguments = list(call.arguments.values())
-    if call.tool in LEXICAL or (call.tool in STRUCTURED and turn.status not in RAN):
+    if call.tool in LEXICAL or turn.status not in _RUN:
         return f"{call.tool}()", arguments
-    if call.tool not in STRUCTURED:
-        return (DONE, arguments) if call.tool == DONE else ("", arguments)
-    sparql = call.arguments.get("sparql", "")
-    kept = " ".join(without_comments(sparql).split())
-    return f'{call.tool}("{kept}")', [value for value in arguments if value != sparql]
+    sparql = call.arguments["sparql"]
+    return f'{call.tool}("{one_line(without_comments(sparql))}")', [value for value in arguments if value != sparql]
 
 
 def _graph_query(turn: Turn, question: Question) -> tuple[str, list[str]]:
     query = parse_query(turn.action)
     if not isinstance(query, Query):
         return "", [turn.action]
-    if turn.status not in RAN:
+    if turn.status not in _RUN:
         return f"{query.tool}()", [query.entity, *query.relations]
     copied = _copied(query.entity, question)
     parts = [] if copied else [f'"{query.entity}"']

@@ -89,16 +89,11 @@ class EngineJudge:
                 yield done.key[1], self.engine.tokenizer.decode(done.ids, skip_special_tokens=True)
 
     def _fitting(self, text: str) -> list[int]:
-        """The message's ids; where the row has no room for it, those of as much of its end as there is room for."""
+        """The message's ids; where a row has no room for them, without their middle: question and latest step stay."""
         room = self.engine.max_length - min(self.sampling.max_new_tokens, self.engine.max_length // 2)
         ids = self.chat.prompt([{"role": "user", "content": text}])
-        while len(ids) > room:
-            over = len(ids) - room
-            text = text[max(1, over) :] if len(text) > over else text[-1:]
-            ids, before = self.chat.prompt([{"role": "user", "content": text}]), len(ids)
-            if len(ids) >= before and len(text) <= 1:
-                raise UserError(f"the judge's rows hold {self.engine.max_length} tokens: allow more (value_length)")
-        return ids
+        over = len(ids) - room
+        return ids if over <= 0 else ids[: room // 2] + ids[room // 2 + over :]
 
 
 class ServerJudge:

@@ -15,8 +15,8 @@ class ValueConfig:
     value: str = field(
         default="ig",
         metadata={
-            "help": "constant, ig (Eq. 5), ig_proxy (Eq. 10), cot (a prompted model's score), logic_form (Eq. 13), or f1 "
-            "(of terminal states against gold: an oracle for measurements, never for results)."
+            "help": "constant, ig (Eq. 5), ig_proxy (Eq. 10), cot (a prompted model's score), logic_form (Eq. 13), or "
+            "f1 (of terminal states against gold: an oracle for measurements, never for results)."
         },
     )
     value_model: str | None = field(

@@ -9,14 +9,10 @@ from collections.abc import Sequence
 
 from graphwalker.inference.chat_tokens import ChatTokens
 from graphwalker.inference.values.scorer import Scorer
+from graphwalker.kg.sparql_tokens import one_line
 from graphwalker.protocol.prompts import Prompt
 from graphwalker.search.node import Node, question_of
 from graphwalker.types import Question
-
-
-def logic_form_text(sparql: str) -> str:
-    """A logic form as the model reads and writes it: on one line."""
-    return " ".join(sparql.split())
 
 
 class LogicForm:
@@ -36,7 +32,7 @@ class LogicForm:
         pairs = []
         for node in nodes:
             sparql = node.episode.trajectory().extra.get("sparql") or ""
-            pairs.append((question_of(node), logic_form_text(sparql)))
+            pairs.append((question_of(node), one_line(sparql)))
         return self.scored(pairs)
 
     def scored(self, pairs: Sequence[tuple[Question, str]]) -> list[float]:

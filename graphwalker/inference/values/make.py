@@ -32,15 +32,13 @@ def terminal_f1(nodes: Sequence[Node]) -> list[float]:
 
 def load_scorer(config: ValueConfig, *, protocol: bool = False) -> Any:
     """The `Scorer` of a config. ``protocol``: the model was trained by us, so its tokenizer gets the chat template."""
-    from transformers import AutoConfig
-
     from graphwalker.inference import load
 
     path = _model(config)
     if config.value_backend == "openai":
         raise UserError("value_backend: openai gives no log-probabilities of a prompt; use it with the value cot")
-    settings = AutoConfig.from_pretrained(path).get_text_config()
     tokenizer = (load.load_tokenizer if protocol else load.read_tokenizer)(path)
+    settings = load.read_config(path)
     if config.value_backend == "server":
         from graphwalker.inference.values.vllm_scorer import VLLMServerScorer
         from graphwalker.inference.vllm_http import VLLMServer, serve_command, server_url
@@ -55,7 +53,11 @@ def load_scorer(config: ValueConfig, *, protocol: bool = False) -> Any:
         from graphwalker.inference.vllm_engine import load_llm
 
         llm = load_llm(
-            path, len(tokenizer), max_length=config.value_length + 1, dtype=config.value_dtype, memory=config.value_memory
+            path,
+            len(tokenizer),
+            max_length=config.value_length + 1,
+            dtype=config.value_dtype,
+            memory=config.value_memory,
         )
         return VLLMScorer(llm, tokenizer)
     import torch
@@ -67,9 +69,7 @@ def load_scorer(config: ValueConfig, *, protocol: bool = False) -> Any:
     model = load.load_model(path, tokenizer, config.value_dtype, "eager" if capped else None).eval()
     if torch.accelerator.is_available():
         model.to(torch.accelerator.current_accelerator())
-    return TransformersScorer(
-        model, tokenizer, max_length=config.value_length, pass_tokens=config.value_pass_tokens
-    )
+    return TransformersScorer(model, tokenizer, max_length=config.value_length, pass_tokens=config.value_pass_tokens)
 
 
 def _constant(config: ValueConfig) -> Value:
