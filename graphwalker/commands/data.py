@@ -356,7 +356,7 @@ def _subset(args: argparse.Namespace) -> int:
     from graphwalker.files import write_jsonl
     from graphwalker.tools.questions import read_questions
 
-    _keep_input(args.questions, args.out)
+    keep_input(args.questions, args.out)
     drawn = subset(read_questions(args.questions), args.count, args.seed)
     write_jsonl(args.out, drawn)
     print(f"{args.out}: {len(drawn):,} questions")
@@ -368,11 +368,11 @@ def _logic_forms(args: argparse.Namespace) -> int:
     from data_pipelines.logic_forms import logic_forms
     from graphwalker.tools.questions import read_questions
 
-    _check("--limit", args.limit, 1)
-    _keep_input(args.questions, args.out)
+    check("--limit", args.limit, 1)
+    keep_input(args.questions, args.out)
     counts = Counts()
     made = logic_forms(read_questions(args.questions), counts)
-    _write(args, made, counts, "trajectories", {"questions": str(args.questions)})
+    write_counted(args, made, counts, "trajectories", {"questions": str(args.questions)})
     return 0
 
 

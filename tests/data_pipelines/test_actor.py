@@ -1,22 +1,27 @@
 """Gold queries walked through the interactive tools on the toy KG: what is kept, why not, and what its steps use."""
 
+import json
 from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from data_pipelines.actor import actor_trajectories
+from data_pipelines.actor_demo import prepare_actor_demo
 from data_pipelines.gold_queries import NotWalkable, read_gold
 from data_pipelines.importers.counts import Counts
 from data_pipelines.importers.paths import PathWalker
 from data_pipelines.mentions import content_words, find_mention
 from data_pipelines.support import unsupported
+from envs.factory import EnvConfig
+from graphwalker.cli import main
 from graphwalker.errors import KGUnavailable
+from graphwalker.files import read_jsonl, write_jsonl
 from graphwalker.protocol.interactive import EXECUTE, SEARCH_NODES, SEARCH_PATTERNS, SEARCH_TYPES, parse_call
 from graphwalker.rewards import em_set
 from graphwalker.tools.kbqa.toolbox import Said
 from graphwalker.tools.observation import Observation
-from graphwalker.types import Entity, Question
+from graphwalker.types import Entity, Question, Trajectory
 
 NS = "PREFIX ns: <http://rdf.freebase.com/ns/> "
 LANGUAGE = "FILTER (!isLiteral(?x) OR lang(?x) = '' OR langMatches(lang(?x), 'en')) "
@@ -265,3 +270,37 @@ def test_published_queries_are_read(toy_kbqa_toolbox):
     assert kinds == {1: 1, 2: 1}
     with pytest.raises(NotWalkable, match="cannot be read"):
         read_gold(ask("x", "DELETE WHERE { ?s ?p ?o }", []), toy_kbqa_toolbox.store)
+
+
+def test_from_the_console(toy_sparql_kg, tmp_path, capsys):
+    questions = [ask(*QUERIES[shape]) for shape in ("1-hop", "2-hop")] + [ask("What of France?", None, ["Paris"])]
+    write_jsonl(tmp_path / "questions.jsonl", questions)
+    files = [str(tmp_path / "questions.jsonl"), str(tmp_path / "out.jsonl"), "--kg", str(toy_sparql_kg)]
+    assert main(["data", "actor", *files]) == 0
+    assert "read 3, kept 2, dropped 1" in capsys.readouterr().out
+    assert [t.question.id for t in read_jsonl(tmp_path / "out.jsonl", Trajectory)] == [q.id for q in questions[:2]]
+    counts = json.loads((tmp_path / "out.counts.json").read_text("utf-8"))
+    assert counts["dropped"] == {"it has neither SPARQL nor a gold path for each topic": 1}
+    files[1] = str(tmp_path / "few.jsonl")
+    assert main(["data", "actor", *files, "--limit", "1", "--names-shown", "1"]) == 0
+    assert len(list(read_jsonl(tmp_path / "few.jsonl", Trajectory))) == 1
+    write_jsonl(tmp_path / "questions.jsonl", questions[2:])
+    capsys.readouterr()
+    for options, message in (([], "no question is left"), (["--limit", "0"], "--limit must be at least 1")):
+        files[1] = str(tmp_path / "none.jsonl")
+        assert main(["data", "actor", *files, *options]) == 2
+        assert message in capsys.readouterr().err and not (tmp_path / "none.jsonl").exists()
+
+
+def test_the_demos_trajectories_are_made_once(walk, toy_sparql_kg, tmp_path):
+    made, _ = walk(ask(*QUERIES["1-hop"]), ask(*QUERIES["2-hop"]))
+    write_jsonl(tmp_path / "graphsynth.jsonl", made)  # of which only the questions count
+    env, out = EnvConfig(kg=str(toy_sparql_kg), protocol="interactive", names_shown=3), tmp_path / "actor.jsonl"
+    prepare_actor_demo(tmp_path, env, questions=1, progress=False)
+    (one,) = read_jsonl(out, Trajectory)
+    assert one.question == made[0].question and one.turns[-1].kind == "answer"
+    out.write_text("kept", "utf-8")
+    prepare_actor_demo(tmp_path, env, questions=1, progress=False)
+    assert out.read_text("utf-8") == "kept"
+    prepare_actor_demo(tmp_path, replace(env, names_shown=4), questions=2, progress=False)
+    assert len(list(read_jsonl(out, Trajectory))) == 2
