@@ -120,12 +120,12 @@ def report(dialogues: Iterable[Dialogue]) -> list[str]:
         order = sorted(counts, key=lambda outcome: (not outcome.startswith(SAME), -counts[outcome], outcome))
         lines += [_line(f"  {outcome}", counts[outcome], among[outcome]) for outcome in order]
         for which, calls in (("all", of_tool), ("fitting", [(fits, call) for fits, call in of_tool if fits])):
-            total = [sum(getattr(call, count) for _, call in calls) for count in _COUNTS]
-            if total[0]:
-                lines.append(
-                    f"  patterns recorded in {which}: {total[0]}, of these {total[1]} shown here, {total[2]} ranked lower, "
-                    f"{total[3]} only at other entities, {total[0] - sum(total[1:])} of predicates that this KG lacks"
-                )
+            recorded, *rest = (sum(getattr(call, count) for _, call in calls) for count in _COUNTS)
+            if recorded:
+                shown, lower, elsewhere = rest
+                said = f"{shown} shown here, {lower} ranked lower, {elsewhere} only at other entities"
+                lacking = f"{recorded - sum(rest)} of predicates that this KG lacks"
+                lines.append(f"  patterns recorded in {which}: {recorded}, of these {said}, {lacking}")
     return lines
 
 
@@ -201,8 +201,8 @@ def _patterns(call: Call, then: str, toolbox: KBQAToolbox) -> tuple[str, tuple[i
     else:
         every = [(step.inverse, " -> ".join(step.parts)) for step, _ in toolbox.around(**call.arguments).found]
     here, seen = set(every), set(every[: toolbox.limits.patterns])
-    known = {relation.replace(" -> ", ".") for relation in toolbox.predicates()}
-    elsewhere = {item for item in recorded - here if item[1].replace(" -> ", ".") in known}
+    known = {part for relation in toolbox.predicates() for part in relation.split(" -> ")}
+    elsewhere = {item for item in recorded - here if known.issuperset(item[1].split(" -> "))}
     counts = len(recorded), len(recorded & seen), len(recorded & here - seen), len(elsewhere)
     if not every:
         return (DESCRIBED if "description" in call.arguments["sparql"] else UNBOUND), counts
