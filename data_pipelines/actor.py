@@ -29,7 +29,7 @@ from graphwalker.protocol.interactive import (
     render_turn,
 )
 from graphwalker.rewards import em_set
-from graphwalker.tools.kbqa.forms import listed, quoted
+from graphwalker.tools.kbqa.forms import quoted
 from graphwalker.types import Question, Trajectory
 
 
@@ -119,7 +119,7 @@ class _Walk:
             return
         word = self.question.text[slice(*span)]
         observation = self._say(f"I look for the class {quoted(word)}.", SEARCH_TYPES, word)
-        if repr(kind) not in observation:
+        if f"'{kind}'" not in observation:
             raise NotWalkable("SearchTypes does not show a class of its query")
         self.found = f"{quoted(kind)} is the class I want."
         self.statements.append(_statement(pattern))
@@ -127,7 +127,7 @@ class _Walk:
     def _find_entity(self, term: Token, name: str) -> None:
         mention = self.mentions[term]
         observation = self._say(f"I look for the node {quoted(mention)}.", SEARCH_NODES, mention)
-        if listed([f"{quoted(name)} | "])[1:-2] not in observation:
+        if f"'{quoted(name)} | " not in observation:
             raise NotWalkable("SearchNodes does not show an entity of its query")
         self.found = f"{quoted(name)} is the node I want."
 

@@ -119,7 +119,8 @@ def proxy_table(runs: Sequence[KbqaRun]) -> list[Row]:
             pairs = []
             for siblings in sets:
                 of = proxy["values"].get(siblings.question_id, {})
-                values = [of.get(str(at)) for at in siblings.numbers]
+                # a set of equals is counted, not compared, and so was not valued
+                values = [of.get(str(at)) for at in siblings.numbers] if siblings.tells else siblings.truth
                 if all(isinstance(value, int | float) for value in values):
                     pairs.append((siblings, values))
             found = agreement(pairs, run.seed)
