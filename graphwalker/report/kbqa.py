@@ -140,10 +140,11 @@ def seed_table(runs: Sequence[KbqaRun]) -> list[Row]:
         groups.setdefault(key, []).append(run)
     rows = []
     for of in groups.values():
-        if len(of) < 2:
-            continue
         main = main_measure(of[0].trajectories)
-        values = [100 * run.scores["overall"]["measures"][main]["value"] for run in of]
+        scored = [run.scores["overall"]["measures"][main]["value"] for run in of]
+        values = [100 * value for value in scored if value is not None]
+        if len(values) < 2:
+            continue
         found = t_interval(values)
         names = ", ".join(run.name for run in of)
         rows.append(
@@ -151,7 +152,7 @@ def seed_table(runs: Sequence[KbqaRun]) -> list[Row]:
                 "method": names,
                 "searcher": of[0].searcher,
                 "measure": main,
-                "seeds": len(of),
+                "seeds": len(values),
                 "questions": of[0].scores["overall"]["questions"],
                 "mean": found.mean,
                 "std": found.std,

@@ -67,6 +67,7 @@ class Definition:
 
     def __init__(self, model, tokenizer, start: int):
         self.model, self.tokenizer, self.start = model, tokenizer, start
+        self.tokens = 0  # read
 
     def __call__(self, pairs: list[Pair]) -> list[float]:
         return [self._gain(*pair) for pair in pairs]
@@ -79,8 +80,19 @@ class Definition:
     @torch.inference_mode()
     def _logprob(self, ids: list[int]) -> float:
         row = torch.tensor([[self.start, *ids]])
+        self.tokens += row.numel()
         logprobs = self.model(row).logits[0, :-1].float().log_softmax(-1)
         return float(logprobs.gather(1, row[0, 1:, None]).double().sum())
+
+
+class Counting(TransformersScorer):
+    """Counts the tokens that it reads, padding included."""
+
+    tokens = 0
+
+    def _decode(self, **inputs):
+        self.tokens += inputs["input_ids"].numel()
+        return super()._decode(**inputs)
 
 
 def load_model(data: Path):
@@ -101,15 +113,16 @@ def experts_of(data: Path) -> list[Trajectory]:
 
 def measure(model, tokenizer, asked: list[list[Pair]]) -> dict:
     """States per second of every way, the median over frontiers, and how far the values lie apart."""
-    scorer = TransformersScorer(model, tokenizer)
+    scorers = {name: Counting(model, tokenizer) for name in ("alone", "together")}
+    definition = Definition(model, tokenizer, scorers["together"].start)
 
-    def together(pairs: list[Pair]) -> list[float]:
-        return [ig_reward(scored) for scored in InformationGain(scorer).scored(pairs)]
+    def ours(name: str, pairs: list[Pair]) -> list[float]:
+        return [ig_reward(scored) for scored in InformationGain(scorers[name]).scored(pairs)]
 
     ways: dict[str, Callable[[list[Pair]], list[float]]] = {
-        "definition": Definition(model, tokenizer, scorer.start),
-        "alone": lambda pairs: [value for pair in pairs for value in together([pair])],
-        "together": together,
+        "definition": definition,
+        "alone": lambda pairs: [value for pair in pairs for value in ours("alone", [pair])],
+        "together": lambda pairs: ours("together", pairs),
     }
     rates: dict[str, list[float]] = {name: [] for name in ways}
     apart = 0.0
@@ -129,6 +142,10 @@ def measure(model, tokenizer, asked: list[list[Pair]]) -> dict:
         "different_states_in_each": round(statistics.mean(len(set(pairs)) for pairs in asked), 1),
         "history_tokens": round(statistics.mean(lengths), 1),
         "threads": torch.get_num_threads(),
+        "tokens_read": {
+            "definition": definition.tokens,
+            **{name: scorer.tokens for name, scorer in scorers.items()},
+        },
         "states_per_second": {name: round(value, 3) for name, value in rate.items()},
         "of_definition": round(rate["together"] / rate["definition"], 2),
         "alone_of_definition": round(rate["alone"] / rate["definition"], 2),
@@ -154,7 +171,7 @@ def main() -> int:
         f"({figures['different_states_in_each']:g} different), {figures['history_tokens']:g} tokens of H' a state"
     )
     for way, rate in figures["states_per_second"].items():
-        print(f"  {way:<11}{rate:>10,.2f} states/s")
+        print(f"  {way:<11}{rate:>10,.2f} states/s  {figures['tokens_read'][way]:>9,} tokens read")
     print(f"  together / definition {figures['of_definition']:>6.2f}   aim: at least {AIM:g}")
     print(f"  largest difference of a value {figures['largest_difference']:.1e}")
     if args.out:
