@@ -203,7 +203,7 @@ def _import(args: argparse.Namespace) -> int:
     from data_pipelines.importers.formats import TRAJECTORIES
     from data_pipelines.importers.importing import import_from
 
-    _check("--limit", args.limit, 1)
+    check("--limit", args.limit, 1)
     store = None
     if args.kg is not None:
         from graphwalker.kg.open import open_kg
@@ -222,20 +222,20 @@ def _import(args: argparse.Namespace) -> int:
         **{option: value for option in ("parses", "language") if (value := getattr(args, option)) is not None},
     )
     what = "trajectories" if args.format in TRAJECTORIES else "questions"
-    _write(args, made, counts, what, {"format": args.format, "source": str(args.source)})
+    write_counted(args, made, counts, what, {"format": args.format, "source": str(args.source)})
     return 0
 
 
-def _write(args: argparse.Namespace, made: Iterator[T], counts: Any, what: str, source: dict[str, str]) -> None:
+def write_counted(args: argparse.Namespace, made: Iterator[T], counts: Any, what: str, source: dict[str, str]) -> None:
     """Write what is made, at most `--limit`, to `--out`, and beside it where it came from and what was dropped."""
     with atomic_files(args.out, counts_path(args.out)) as (out, beside):
-        written = dump_jsonl(out, _limited(made, args.limit, counts))
+        written = dump_jsonl(out, limited(made, args.limit, counts))
         dump_json(beside, {**source, **counts.to_json()})
     print("\n".join(counts.lines()))
     print(f"{args.out}: {written:,} {what}")
 
 
-def _limited(questions: Iterator[T], limit: int | None, counts: Any) -> Iterator[T]:
+def limited(questions: Iterator[T], limit: int | None, counts: Any) -> Iterator[T]:
     """The questions (or trajectories) with a progress bar; none is an error, so that no empty file is left behind."""
     from tqdm import tqdm
 
@@ -291,9 +291,9 @@ def _expert(args: argparse.Namespace) -> int:
     from graphwalker.tools.toolbox import Toolbox
 
     _check_replay(args)
-    _check("--recovery", args.recovery, 0, 1)
-    _check("--limit", args.limit, 1)
-    _keep_input(args.questions, args.out)
+    check("--recovery", args.recovery, 0, 1)
+    check("--limit", args.limit, 1)
+    keep_input(args.questions, args.out)
     env = KGEnv(Toolbox(open_kg(args.kg), top_k=args.top_k, strict=args.strict), max_turns=args.max_turns)
     questions, others = read_replayable(args.questions, env.toolbox)
     counts = Counts()
@@ -308,7 +308,7 @@ def _expert(args: argparse.Namespace) -> int:
         seed=args.seed,
         counts=counts,
     )
-    _write(args, made, counts, "trajectories", {"questions": str(args.questions)})
+    write_counted(args, made, counts, "trajectories", {"questions": str(args.questions)})
     return 0
 
 
@@ -316,10 +316,10 @@ def _split(args: argparse.Namespace) -> int:
     from data_pipelines.question_split import cut
     from graphwalker.tools.questions import read_questions
 
-    _check("--test-share", args.test_share, 0, 1)
-    _check("--per-hop", args.per_hop, 1)
-    _check("--seed", args.seed, 0)
-    _keep_input(args.questions, args.out_train, args.out_test)
+    check("--test-share", args.test_share, 0, 1)
+    check("--per-hop", args.per_hop, 1)
+    check("--seed", args.seed, 0)
+    keep_input(args.questions, args.out_train, args.out_test)
     parts = cut(read_questions(args.questions), share=args.test_share, per_hop=args.per_hop, seed=args.seed)
     paths = (args.out_train, args.out_test)
     with atomic_files(*paths) as handles:
@@ -344,7 +344,7 @@ def _replay(args: argparse.Namespace) -> int:
     if not dialogues:
         raise UserError(f"{args.dialogues}: no dialogue in this file")
     if args.out is not None:
-        _keep_input(args.dialogues, args.out)
+        keep_input(args.dialogues, args.out)
         with atomic_files(args.out) as (out,):
             dump_jsonl(out, (call for dialogue in dialogues for call in dialogue.calls))
     print("\n".join(report(dialogues)))
@@ -356,7 +356,7 @@ def _subset(args: argparse.Namespace) -> int:
     from graphwalker.files import write_jsonl
     from graphwalker.tools.questions import read_questions
 
-    _keep_input(args.questions, args.out)
+    keep_input(args.questions, args.out)
     drawn = subset(read_questions(args.questions), args.count, args.seed)
     write_jsonl(args.out, drawn)
     print(f"{args.out}: {len(drawn):,} questions")
@@ -368,29 +368,29 @@ def _logic_forms(args: argparse.Namespace) -> int:
     from data_pipelines.logic_forms import logic_forms
     from graphwalker.tools.questions import read_questions
 
-    _check("--limit", args.limit, 1)
-    _keep_input(args.questions, args.out)
+    check("--limit", args.limit, 1)
+    keep_input(args.questions, args.out)
     counts = Counts()
     made = logic_forms(read_questions(args.questions), counts)
-    _write(args, made, counts, "trajectories", {"questions": str(args.questions)})
+    write_counted(args, made, counts, "trajectories", {"questions": str(args.questions)})
     return 0
 
 
 def _check_replay(args: argparse.Namespace) -> None:
-    _check("--top-k", args.top_k, 1)
-    _check("--max-turns", args.max_turns, 2)
-    _check("--width", args.width, 1)
-    _check("--seed", args.seed, 0)
+    check("--top-k", args.top_k, 1)
+    check("--max-turns", args.max_turns, 2)
+    check("--width", args.width, 1)
+    check("--seed", args.seed, 0)
 
 
-def _check(option: str, value: float | None, least: float, most: float | None = None) -> None:
+def check(option: str, value: float | None, least: float, most: float | None = None) -> None:
     """Raise ``UserError`` when an option is given and out of its range."""
     if value is not None and not least <= value <= (value if most is None else most):
         wanted = f"at least {least}" if most is None else f"from {least} to {most}"
         raise UserError(f"{option} must be {wanted}, got {value}")
 
 
-def _keep_input(source: Path, *outputs: Path) -> None:
+def keep_input(source: Path, *outputs: Path) -> None:
     """Raise ``UserError`` when a file would be written onto the one it is made from, or two onto each other."""
     paths = [path.resolve() for path in outputs]
     if source.resolve() in paths:

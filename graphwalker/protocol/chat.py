@@ -21,7 +21,8 @@ TOOL_NAME = "kg_query"
 class Family(NamedTuple):
     """How a family of models writes a conversation: ``begin``, then ``open + role + body + text + end + gap`` a turn.
 
-    ``tokens`` are the special tokens among these; a tokenizer that has them all is of the family.
+    ``tokens`` are the special tokens among these; a tokenizer that has them all is of the family. ``assistant`` and
+    ``system`` are the names it has for these roles.
     """
 
     tokens: tuple[str, ...]
@@ -30,11 +31,13 @@ class Family(NamedTuple):
     body: str
     end: str
     gap: str
+    assistant: str = "assistant"
+    system: str = "system"
 
     @property
     def template(self) -> str:
         """The Jinja chat template, whole in itself: a tokenizer is saved with it."""
-        fields = ("begin", "open", "body", "end", "gap")
+        fields = self._fields[1:]
         values = ", ".join(json.dumps(getattr(self, field)) for field in fields)
         return f"{{%- set {', '.join(fields)} = {values} %}}" + read_template("chat.jinja")
 
@@ -47,7 +50,7 @@ class Family(NamedTuple):
         call = {"name": TOOL_NAME, "arguments": {"query": "{content}"}}
         return {
             "defaults": {"role": "assistant"},
-            "start_anchor": f"{self.open}assistant{self.body}",
+            "start_anchor": f"{self.open}{self.assistant}{self.body}",
             "fields": {
                 "reasoning_content": {"open": "<think>", "close_pattern": r"</think>\s*", "content": "text"},
                 "tool_calls": {
@@ -65,7 +68,9 @@ class Family(NamedTuple):
 CHATML = Family(("<|im_start|>", "<|im_end|>"), "", "<|im_start|>", "\n", "<|im_end|>", "\n")
 _LLAMA3 = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
 LLAMA3 = Family(_LLAMA3, _LLAMA3[0], _LLAMA3[1], _LLAMA3[2] + "\n\n", _LLAMA3[3], "")
-FAMILIES = (CHATML, LLAMA3)
+_GEMMA = ("<bos>", "<start_of_turn>", "<end_of_turn>")
+GEMMA = Family(_GEMMA, _GEMMA[0], _GEMMA[1], "\n", _GEMMA[2], "\n", assistant="model", system="user")  # Gemma 2 and 3
+FAMILIES = (CHATML, LLAMA3, GEMMA)
 TURN_START, TURN_END = CHATML.tokens  # of the family that a tokenizer without turn tokens is given
 
 
