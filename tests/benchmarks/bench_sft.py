@@ -3,8 +3,8 @@
 Every way trains the same episodes of the demo KG once; counted are their tokens, without padding. The ways take turns,
 a pass each, so that what else the machine does hits all alike:
 
-  ours      the settings of recipes/sft/tiny_demo.yaml, for Qwen2 with packing instead of batches of like length
-  padded    the same with episodes in random order
+  ours      as recipes/sft.py with recipes/sft/tiny_demo.yaml, for Qwen2 with packing instead of batches of like length
+  padded    TRL with the same settings, but episodes in random order
   default   TRL's defaults but for precision: 8 episodes a batch in random order, padded, activations recomputed
   bare      the model's own forward with labels, and backward, on the batches of `ours`; no optimizer, no logging
 
@@ -14,7 +14,8 @@ a pass each, so that what else the machine does hits all alike:
 import argparse
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,9 +25,11 @@ import torch
 from demo_episodes import DemoEpisodes, add_arguments, clock
 from transformers import TrainerCallback
 from trl import SFTConfig, SFTTrainer
+from trl.trainer import utils
 
 from graphwalker.files import write_json
 from graphwalker.train import sft_data, tiny
+from graphwalker.train.cpu_head import KNOBS, fit_fused_head
 from graphwalker.yaml_file import read_yaml
 
 AIMS = {"default": 2.0, "bare": 0.9}  # what our tokens per second are to be of theirs
@@ -46,6 +49,18 @@ class Timed(TrainerCallback):
 
     def on_train_end(self, *args, **kwargs):
         self.seconds = self.now() - self.begun
+
+
+@contextmanager
+def own_head(model: Any) -> Iterator[None]:
+    """TRL's head as the recipes have it (``graphwalker.train.cpu_head``), and then as TRL has it."""
+    before = {knob: getattr(utils, knob) for knob in KNOBS}
+    fit_fused_head(model)
+    try:
+        yield
+    finally:
+        for knob, value in before.items():
+            setattr(utils, knob, value)
 
 
 class Bench:
@@ -98,7 +113,8 @@ class Bench:
     def train(self, name: str) -> float:
         """Seconds of a pass."""
         trainer = self.trainers[name]
-        trainer.train()
+        with own_head(trainer.model) if name == "ours" else nullcontext():
+            trainer.train()
         return next(c.seconds for c in trainer.callback_handler.callbacks if isinstance(c, Timed))
 
     def bare(self) -> float:
