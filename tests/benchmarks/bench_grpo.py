@@ -20,7 +20,7 @@ import argparse
 import json
 import sys
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
@@ -52,7 +52,8 @@ class Watch:
     """Seconds by part; while a part is open inside another, the outer one's time stands still."""
 
     def __init__(self, now: Callable[[], float] = time.perf_counter):
-        self.now, self.seconds, self.open = now, Counter[str](), ["outside"]
+        self.now, self.open = now, ["outside"]
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self.since = now()
 
     def _switch(self) -> None:
@@ -122,6 +123,7 @@ class Watched(EpisodeGRPOTrainer):
 
     @contextmanager
     def _engine(self, rows):
+        engine: Any
         with self.watch.of("generation"), super()._engine(rows) as engine:
             following = Following(
                 engine.model, engine.tokenizer, capacity=engine.capacity, max_length=engine.max_length

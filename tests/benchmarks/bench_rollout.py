@@ -141,7 +141,7 @@ class Bench(DemoEpisodes):
                 args=GRPOConfig(
                     output_dir=out,
                     max_completion_length=EPISODE_TOKENS,
-                    num_generations=1 if self.rows == 1 else 2,
+                    num_generations=2,
                     per_device_train_batch_size=self.rows,
                     beta=0.0,
                     bf16=False,
