@@ -1,4 +1,4 @@
-"""A searched question set on disk: predictions, trees, metrics and costs, kept and taken up again like an evaluation."""
+"""A searched question set on disk: predictions, trees, metrics, costs; kept and taken up again like an evaluation."""
 
 import hashlib
 from collections import Counter
