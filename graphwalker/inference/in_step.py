@@ -1,9 +1,9 @@
-"""Processes that decode in step, for models and servers that work only when all processes take part.
+"""Processes that decode in step, for models that work only when all processes take part.
 
-Where a pass of the model gathers weights from every process (ZeRO-3 and FSDP2, sharded while they generate), or
-where one process asks for all (vLLM through TRL), a pass that one process makes and another does not ends in a
-hang, or in the other's completion. Episodes end at different turns, so the processes agree before each pass,
-by one small all-reduce, how much work the busiest has; those without work take part with a dummy until none has.
+Where a pass of the model gathers weights from every process (ZeRO-3 and FSDP2, sharded while they generate), a pass
+that one process makes and another does not ends in a hang. Episodes end at different turns, so the processes agree
+before each pass, by one small all-reduce, how much work the busiest has; those without work take part with a dummy
+until none has.
 """
 
 from collections.abc import Callable

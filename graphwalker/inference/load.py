@@ -164,8 +164,8 @@ def load_engine(
 
     ``backend`` ``server`` decodes with ``vllm serve`` at ``url``; the tokenizer still comes from ``path``. ``capacity``
     episodes run at a time, each of at most ``max_length`` tokens. ``guided`` holds every turn to the protocol's form,
-    which vLLM can. An adapter runs on transformers, merged into its model. Raises ``UserError`` for a backend that is not installed, a server that does not answer, and a
-    folder without model or tokenizer.
+    which vLLM can. An adapter runs on transformers, merged into its model. Raises ``UserError`` for a backend that is
+    not installed, a server that does not answer, and a folder without model or tokenizer.
     """
     if backend not in BACKENDS:
         raise UserError(f"unknown backend {backend!r}; one of {', '.join(BACKENDS)}")

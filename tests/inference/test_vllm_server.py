@@ -6,7 +6,6 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
@@ -22,65 +21,10 @@ from graphwalker.inference.vllm_server import VLLMServerEngine
 from graphwalker.protocol.guide import turn_regex
 from graphwalker.train import tiny
 from graphwalker.types import Trajectory
+from tests.inference.scripted_vllm import Scripted
 
 END = 2  # the toy tokenizer's end-of-turn token
 SAMPLED = Sampling(temperature=0.7, top_p=0.9, top_k=20, max_new_tokens=12)
-
-
-class Scripted:
-    """Speaks as `vllm serve` does. ``say(prompt ids)`` gives a turn's ids; ``faults`` are what it does instead, one a
-    request: a status, or a function of the right answer that gives the body."""
-
-    def __init__(self, tokenizer, port: int = 0):
-        self.say = lambda prompt: [*prompt[-3:], END]
-        self.tokenizer, self.faults, self.delay = tokenizer, [], lambda: 0.0
-        self.requests: list[dict] = []
-        self.keys: set[str | None] = set()
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self):
-                server.keys.add(self.headers.get("Authorization"))
-                self.reply(200, json.dumps({"data": [{"id": "toy", "max_model_len": 500}]}))
-
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                if self.path == "/detokenize":
-                    return self.reply(200, json.dumps({"prompt": server.tokenizer.decode(body["tokens"])}))
-                server.requests.append(body)
-                time.sleep(server.delay())
-                fault = server.faults.pop(0) if server.faults else None
-                answer = server.answer(body)
-                if isinstance(fault, int):
-                    return self.reply(fault, "in trouble")
-                return self.reply(200, fault(answer) if fault else json.dumps(answer))
-
-            def reply(self, status, text):
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(text.encode())))
-                self.end_headers()
-                self.wfile.write(text.encode())
-
-            def log_message(self, *arguments):
-                pass
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self._http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._http.server_port}"
-        threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True).start()
-
-    def answer(self, body: dict) -> dict:
-        ids = self.say(body["prompt"])[: body["max_tokens"]]
-        logprobs = {"tokens": [f"token_id:{i}" for i in ids], "token_logprobs": [-0.25] * len(ids)}
-        reason = "stop" if ids[-1] in body["stop_token_ids"] else "length"
-        choice = {"prompt_token_ids": body["prompt"], "token_ids": ids, "logprobs": logprobs, "finish_reason": reason}
-        return {"choices": [choice]}
-
-    def close(self):
-        self._http.shutdown()
-        self._http.server_close()
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +36,7 @@ def no_pauses(monkeypatch):
 @pytest.fixture
 def scripted(toy_tokenizer):
     assert toy_tokenizer.eos_token_id == END
-    server = Scripted(toy_tokenizer)
+    server = Scripted(toy_tokenizer).start()
     yield server
     server.close()
 
@@ -250,7 +194,7 @@ def test_a_server_that_is_not_up_is_waited_for(toy_tokenizer, capsys):
         while not said:
             time.sleep(0.01)
             said = capsys.readouterr().err
-        scripted = Scripted(toy_tokenizer, port)
+        scripted = Scripted(toy_tokenizer, port).start()
         server = waiting.result()
     assert (server.model, server.max_length) == ("toy", 500)
     said += capsys.readouterr().err

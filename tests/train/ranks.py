@@ -10,12 +10,14 @@ ends in an error.
 import json
 import multiprocessing
 import os
+import random
 import re
 import socket
 import sys
 import time
 from multiprocessing.connection import wait
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -35,6 +37,7 @@ from graphwalker.protocol.render import render_turn
 from graphwalker.train import grpo_trainer, sft_data, tiny
 from graphwalker.train.configs import RolloutConfig
 from graphwalker.types import Entity, Question
+from tests.inference.scripted_vllm import Scripted
 
 GROUP, STEPS, LIMIT = 4, 2, 60  # episodes a question, training steps, seconds
 MARKER = re.compile(r"marker (\d+)")
@@ -61,7 +64,7 @@ class Checked:
     __name__ = "checked"
 
     def __init__(self):
-        self.count = 0
+        self.count = self.turns = 0
 
     def __call__(self, prompts, completions, **kwargs) -> list[float]:
         markers = gather_object([MARKER.search(prompt[-1]["content"])[1] for prompt in prompts])
@@ -78,6 +81,7 @@ class Checked:
             assert said == {asked}, f"the completion of marker {asked} is that of {said}"
             assert turns == int(asked) % 9 + 1, f"marker {asked} has {turns} turns"
             self.count += 1
+            self.turns += turns
         # every third question is hopeless, so that its group is dead and refilled
         return [float(i % 2 and int(MARKER.search(p[-1]["content"])[1]) % 3 > 0) for i, p in enumerate(prompts)]
 
@@ -130,7 +134,7 @@ class ScriptedServer:
 
 
 class ServerGeneration(VLLMGeneration):
-    """TRL's generation in server mode, without a server and its weights."""
+    """TRL's generation in server mode, without a server and its weights; our trainer asks the server itself."""
 
     def __init__(self, trainer):
         self.steps, self.mode, self.accelerator = 0, "server", trainer.accelerator
@@ -173,11 +177,12 @@ def train(case: str, folder: Path) -> dict[str, int]:
     )
     trainer.in_step = InStep()
     if case.endswith("server"):
+        trainer.args.vllm_server_base_url = os.environ.get("SERVER")
         trainer.use_vllm, trainer.vllm_mode, trainer._last_loaded_step = True, "server", -1
         trainer.vllm_importance_sampling_correction = False
         trainer.vllm_generation = ServerGeneration(trainer)
     trainer.train()
-    steps = SharedPasses.steps if case == "local" else trainer.vllm_generation.steps
+    steps = SharedPasses.steps if case == "local" else trainer.vllm_generation.steps or checked.turns
     refilled = sum(entry.get("group/refilled", 0) for entry in trainer.state.log_history)
     return {"steps": steps, "checked": checked.count, "refilled": refilled}
 
@@ -259,12 +264,24 @@ def rank(case: str, folder: Path, processes: int, number: int, port: int) -> Non
     os._exit(0)  # without waiting for the other processes
 
 
+def serve(fork: Any, folder: Path) -> None:
+    """Start a scripted vLLM server, which ends with this process; its answers take unequally long."""
+    tokenizer = AutoTokenizer.from_pretrained(folder / "tokenizer")
+    server = Scripted(tokenizer, max_length=10_000)
+    server.say = lambda prompt: encode(tokenizer, reply(tokenizer.decode(prompt)))
+    server.delay = lambda: random.random() * 0.01
+    os.environ["SERVER"] = server.url
+    fork.Process(target=server.serve, daemon=True).start()
+
+
 def run(case: str, folder: Path, processes: int) -> bool:
     """Whether all processes ended well; the first that does not ends the others."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     fork = multiprocessing.get_context("fork")
+    if case == "server":
+        serve(fork, folder)
     started = [fork.Process(target=rank, args=(case, folder, processes, n, port)) for n in range(processes)]
     for process in started:
         process.start()
@@ -279,4 +296,8 @@ def run(case: str, folder: Path, processes: int) -> bool:
 
 if __name__ == "__main__":
     cases, folder, *counts = sys.argv[1:]
+    if "zero3" in cases:  # built before the clock runs: a build that is killed leaves a lock behind
+        from deepspeed.comm.torch import build_shm_op
+
+        build_shm_op()
     sys.exit(not all(run(case, Path(folder), int(count)) for case in cases.split(",") for count in counts))
