@@ -21,6 +21,7 @@ def add_parser(subparsers: "argparse._SubParsersAction") -> "argparse._SubParser
     _add_oracle(group)
     _add_expert(group)
     _add_split(group)
+    _add_dialogues(group)
     _add_subset(group)
     _add_logic_forms(group)
     return group
@@ -36,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
         "split": _split,
         "subset": _subset,
         "logic-forms": _logic_forms,
+        "replay": _replay,
     }
     return commands[args.data_command](args)
 
@@ -152,6 +154,21 @@ def _add_split(group: "argparse._SubParsersAction") -> None:
     size.add_argument("--test-share", type=float, default=0.1, help="share to test on (default: %(default)s)")
     size.add_argument("--per-hop", type=int, metavar="N", help="test on N questions of each number of hops instead")
     parser.add_argument("--seed", type=int, default=0)
+    parser.set_defaults(run=run)
+
+
+def _add_dialogues(group: "argparse._SubParsersAction") -> None:
+    parser = group.add_parser(
+        "replay",
+        help="make the calls of recorded KBQA dialogues again on a KG and compare what comes back",
+        description="Prints how many calls gave the same observation, and how the others differ.",
+    )
+    parser.add_argument(
+        "dialogues", type=Path, metavar="DIALOGUES", help="Interactive-KBQA's files, or Trajectory JSONL"
+    )
+    parser.add_argument("--kg", type=Path, required=True, help="a KG with SPARQL")
+    parser.add_argument("--tools", choices=("freebase", "grailqa", "kqapro"), default="freebase")
+    parser.add_argument("--out", type=Path, metavar="OUT.jsonl", help="write every call with both observations")
     parser.set_defaults(run=run)
 
 
@@ -311,6 +328,26 @@ def _split(args: argparse.Namespace) -> int:
     for path, part in zip(paths, parts, strict=True):
         hops = sorted(Counter(str(question.hops) for question in part).items())
         print(f"{path}: {len(part):,} questions ({', '.join(f'{count:,} of {n} hops' for n, count in hops)})")
+    return 0
+
+
+def _replay(args: argparse.Namespace) -> int:
+    from tqdm import tqdm
+
+    from data_pipelines.replay import read_dialogues, replay, report
+    from graphwalker.kg.open import open_kg
+    from graphwalker.tools.kbqa.toolbox import KBQAToolbox
+
+    toolbox = KBQAToolbox(open_kg(args.kg), args.kg, args.tools, progress=True)
+    bar = tqdm(read_dialogues(args.dialogues), unit=" dialogues", leave=False, disable=None)
+    dialogues = list(replay(bar, toolbox))
+    if not dialogues:
+        raise UserError(f"{args.dialogues}: no dialogue in this file")
+    if args.out is not None:
+        _keep_input(args.dialogues, args.out)
+        with atomic_files(args.out) as (out,):
+            dump_jsonl(out, (call for dialogue in dialogues for call in dialogue.calls))
+    print("\n".join(report(dialogues)))
     return 0
 
 

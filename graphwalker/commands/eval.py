@@ -44,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from graphwalker.errors import UserError
     from graphwalker.inference.engine import Sampling
     from graphwalker.inference.partial import is_finished
+    from graphwalker.report.stages import summary
     from graphwalker.tools.questions import read_questions
 
     if args.samples > 1 and Sampling(args.temperature).greedy:
@@ -57,7 +58,9 @@ def run(args: argparse.Namespace) -> int:
         make_env = env_factory(env)
         questions = read_questions(args.questions, make_env().toolbox, args.max_questions)
         _evaluate(args, questions, make_env, settings)
-    return _print_metrics(args.out)
+    print(summary(args.out))
+    print(f"Written to {args.out}; read the episodes with: graphwalker report {args.out}")
+    return 0
 
 
 def _evaluate(args: argparse.Namespace, questions: list, make_env: Any, settings: dict[str, Any]) -> None:
@@ -78,21 +81,6 @@ def _evaluate(args: argparse.Namespace, questions: list, make_env: Any, settings
     write_settings(args.out, settings)
     sampling = Sampling(args.temperature, max_new_tokens=args.turn_tokens)
     evaluate(questions, make_env, engine, sampling, args.out, samples=args.samples, seed=args.seed, progress=args.model)
-
-
-def _print_metrics(out: Path) -> int:
-    from graphwalker.metrics.run_folder import Evaluation
-    from graphwalker.report.stages import whole_metrics, with_interval
-
-    metrics = whole_metrics(Evaluation(out, out.name))
-    overall = metrics["overall"]
-    print(f"{overall['questions']} questions, {overall['episodes']} episodes; value [95% interval]")
-    for name, interval in overall["metrics"].items():
-        print(f"{name:<24}{with_interval(interval)}")
-    for structure, group in metrics["by_structure"].items():
-        print(f"em_set, {structure:<16}{with_interval(group['metrics']['em_set'])}")
-    print(f"Written to {out}; read the episodes with: graphwalker report {out}")
-    return 0
 
 
 def _count(text: str) -> int:

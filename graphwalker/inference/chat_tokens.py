@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Literal
 
+from graphwalker.protocol.chat import observation_message
+
 Role = Literal["tool", "user"]
-OBSERVATION = "Observation: "
 MARK = "\ue000"  # a private-use character that no template contains
 
 
@@ -44,10 +45,7 @@ class ChatTokens:
     def _around(self) -> tuple[str, str]:
         """What the template puts around an observation, after the end-of-turn token."""
         asked = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
-        seen = {"role": "tool", "name": "kg_query", "content": MARK}
-        if self.role == "user":
-            seen = {"role": "user", "content": OBSERVATION + MARK}
-        text = self._render([*asked, seen], add_generation_prompt=True)
+        text = self._render([*asked, observation_message(MARK, self.role)], add_generation_prompt=True)
         end = self.tokenizer.eos_token
         head = self._render(asked, add_generation_prompt=False)
         prefix = head[: head.rindex(end) + len(end)]

@@ -165,8 +165,7 @@ class SparqlStore(ABC):
         return sorted(self._all_steps(node, of_mediator=True))
 
     def ends(self, node: str, steps: Sequence[Step], most: int) -> list[list[tuple[str, str]]]:
-        """For each of a node's `walks`, (name, id) of its other ends, sorted by name: of the first `most` in the graph's
-        own order."""
+        """For each of a node's `walks`, (name, id) of its other ends: of the graph's first `most`, sorted by name."""
         found, _ = self._ends(node, list(enumerate(steps)), most)
         return [found[k] for k in range(len(steps))]
 

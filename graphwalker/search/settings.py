@@ -31,10 +31,10 @@ class SearchConfig:
         default=12, metadata={"help": "T, states that are selected and expanded, one after another."}
     )
     max_depth: int = field(
-        default=16,
+        default=15,
         metadata={
-            "help": "Depth at which a state is terminal. The paper gives none; 16 is the last at which Eq. 4 pays "
-            "anything with the paper's gamma and d_exp. An environment's own max_turns may end it sooner."
+            "help": "Depth at which a state is terminal. The paper gives none; ours is twice d_exp and one, where "
+            "Eq. 4 still pays a fifth. An environment's own max_turns may end it sooner."
         },
     )
     merge_equal: bool = field(

@@ -16,6 +16,7 @@ from graphwalker.kg.terms import XSD, literal_value, parse_literal
 from graphwalker.protocol.escape import escape_name, escape_tags
 
 _LONGEST = 100  # characters of a description, a name or a value
+_TYPES = 3  # of an entity without a description
 
 
 class Shown(NamedTuple):
@@ -32,22 +33,21 @@ class Form:
     """What stands before a query when it is run."""
     truths = ("true", "false")
     """An ASK's answers."""
-    everything = False
-    """Whether a pattern search without a pattern lists the predicates of the whole graph."""
 
     def __init__(self, store: SparqlStore):
         self.store = store
 
-    def nodes(self, hits: Sequence[Hit], limit: int) -> tuple[list[str], int]:
-        """A line for each of the first `limit` names with what tells those who bear it apart; and how many are left."""
+    def nodes(self, hits: Sequence[Hit], limit: int) -> list[str]:
+        """A line for each of the first `limit` names, with what tells those who bear it apart."""
         by_name: dict[str, list[Hit]] = {}
         for hit in hits:
             by_name.setdefault(hit.name or hit.id, []).append(hit)
-        lines = []
-        for name, bearers in list(by_name.items())[:limit]:
-            about = " | ".join(self.about(hit) for hit in bearers)
-            lines.append(f"{quoted(name)} | {about}")
-        return lines, len(by_name) - len(lines)
+        named = list(by_name.items())[:limit]
+        return [f"{quoted(name)} | {' | '.join(map(self.about, bearers))}" for name, bearers in named]
+
+    def predicates(self) -> list[str]:
+        """The patterns of the whole graph, as a search without a pattern lists them."""
+        return [" -> ".join(_halves(relation)) for relation in self.store.vocabulary()]
 
     def about(self, hit: Hit) -> str:
         """What is known of one entity: the beginning of its description, else its types."""
@@ -55,7 +55,8 @@ class Form:
             for triple in self.store.match(hit.id, predicate):
                 if triple.tail.startswith('"'):
                     return f"Description: {plain(literal_value(triple.tail))}"
-        return f"Types: {', '.join(hit.types[:5])}" if hit.types else "No description."
+        types = sorted(hit.types, key=lambda type: (type.startswith(("base.", "user.")), type))  # its users' own last
+        return f"Types: {', '.join(map(escape_name, types[:_TYPES]))}" if types else "No description."
 
     def pattern(self, step: Step, node: str, example: str) -> str:
         """A step of an entity as a triple with ?e in it; `example` is the other end, a name in quotes or a value."""
@@ -87,6 +88,17 @@ class Form:
             return Shown(name or node, name or node)
         value, _, datatype = parse_literal(node)
         return Shown(typed(node, whole=True) if datatype else value, value)
+
+
+def _halves(relation: str) -> tuple[str, ...]:
+    """A flattened relation in its two parts: a predicate of Freebase has three words, of its users' domains more.
+
+    >>> _halves("people.person.spouse_s.people.marriage.spouse"), _halves("base.locations.countries.continent")
+    (('people.person.spouse_s', 'people.marriage.spouse'), ('base.locations.countries.continent',))
+    """
+    words = relation.split(".")
+    first = {"base": 4, "user": 5}.get(words[0], 3)
+    return (relation,) if len(words) < first + 2 else (".".join(words[:first]), ".".join(words[first:]))
 
 
 def quoted(name: str) -> str:

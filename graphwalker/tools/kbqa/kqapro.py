@@ -16,16 +16,17 @@ class KQAProForm(Form):
     """KQA Pro's ways, as its published queries have them."""
 
     truths = ("yes", "no")
-    everything = True
 
     @property
     def before(self) -> str:  # type: ignore[override]
         """Relations are written as IRIs without a scheme, ``<date_of_birth>``."""
         return f"BASE <{self.store.schema.namespaces['']}> "
 
-    def nodes(self, hits: Sequence[Hit], limit: int) -> tuple[list[str], int]:
-        lines = list(dict.fromkeys(f"{quoted(hit.name or hit.id)[1:-1]} | {self.about(hit)}" for hit in hits))
-        return lines[:limit], max(0, len(lines) - limit)
+    def nodes(self, hits: Sequence[Hit], limit: int) -> list[str]:
+        return list(dict.fromkeys(f"{quoted(hit.name or hit.id)[1:-1]} | {self.about(hit)}" for hit in hits))[:limit]
+
+    def predicates(self) -> list[str]:
+        return [f"<{name}>" for name in sorted({name.partition(".pred:")[0] for name in self.store.vocabulary()})]
 
     def about(self, hit: Hit) -> str:
         has_members = next(iter(self.store.match(None, INSTANCE_OF, hit.id)), None) is not None

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from graphwalker.errors import QueryRefused
 from graphwalker.kg.sparql_tokens import Token, tokenize
 from graphwalker.kg.store import Step
 
@@ -13,6 +14,15 @@ Found = tuple[Step, str]
 """A step and the first entity that has it."""
 
 _SELECT = re.compile(r"\bSELECT\b(?!\s+(?:DISTINCT|REDUCED)\b)", re.IGNORECASE)
+
+
+class Around(NamedTuple):
+    """The patterns around the entities that a query binds, best first."""
+
+    found: list[Found]
+    looked_at: int  # entities
+    bound: int  # entities, at least so many where `cut`
+    cut: bool  # whether the query binds more than were fetched
 
 
 class Center(NamedTuple):
@@ -40,6 +50,26 @@ def center(query: str) -> Center | None:
     if at != start + 1 or body[:1] != [Token("PUNCT", "{")]:
         return None
     return Center(tokens[start].text, body[:2] == [Token("PUNCT", "{"), Token("PUNCT", "}")])
+
+
+def readable(query: str) -> str:
+    """The query, with its backslashes halved where only then it can be read: some models escape twice.
+
+    >>> print(readable(r'ASK { ?x ns:a.b "say \\\\"no\\\\"" }'))
+    ASK { ?x ns:a.b "say \\"no\\"" }
+    """
+    halved = query.replace("\\\\", "\\")
+    if halved != query and not _can_be_read(query) and _can_be_read(halved):
+        return halved
+    return query
+
+
+def _can_be_read(query: str) -> bool:
+    try:
+        tokenize(query)
+    except QueryRefused:
+        return False
+    return True
 
 
 def distinct(query: str) -> str:

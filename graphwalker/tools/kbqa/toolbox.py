@@ -25,10 +25,10 @@ from graphwalker.protocol.interactive import (
 )
 from graphwalker.tools.kbqa.forms import Form, listed
 from graphwalker.tools.kbqa.kqapro import KQAProForm
-from graphwalker.tools.kbqa.patterns import Ranker, center, collect, distinct, ranked
+from graphwalker.tools.kbqa.patterns import Around, Ranker, center, collect, distinct, ranked, readable
 from graphwalker.tools.kbqa.type_search import TypeSearch
 from graphwalker.tools.observation import Observation, error, outage
-from graphwalker.tools.ranking import bm25
+from graphwalker.tools.ranking import by_words
 
 TOOL_SETS = {
     "freebase": (SEARCH_NODES, SEARCH_PATTERNS, EXECUTE),
@@ -63,7 +63,7 @@ class KBQALimits:
 
     nodes: int = 10  # names that SearchNodes shows
     patterns: int = 10  # patterns that SearchGraphPatterns shows (Interactive-KBQA's default)
-    entities: int = 100  # entities that a pattern search looks at, of those its query binds
+    entities: int = 30  # entities that a pattern search looks at, of those its query binds
     rows: int = 20  # rows of a result that are shown; the answer has all that were fetched
     types: int = 10  # classes that SearchTypes shows
 
@@ -83,7 +83,7 @@ class KBQAToolbox:
         *,
         limits: KBQALimits | None = None,
         query_limits: QueryLimits | None = None,
-        ranker: Ranker = bm25,
+        ranker: Ranker = by_words,
         cache_size: int = 4096,
         progress: bool = False,
     ):
@@ -98,7 +98,7 @@ class KBQAToolbox:
         self.store, self.kind, self.tools = store, tools, TOOL_SETS[tools]
         self.limits, self.query_limits = limits or KBQALimits(), query_limits or QueryLimits()
         self._form: Form = KQAProForm(store) if tools == "kqapro" else Form(store)
-        self._names = _search(store, kg, progress)
+        self._names = _search(store, kg, 2 * self.limits.nodes, progress)
         self._ranker = ranker
         self._types = TypeSearch(store)
         cached = lru_cache(maxsize=cache_size)
@@ -141,8 +141,8 @@ class KBQAToolbox:
         return self._by_tool[tool](**dict(arguments))
 
     def _search_nodes(self, name: str) -> Said:
-        lines, more = self._form.nodes(self._names(name), self.limits.nodes)
-        return Said(_list_of(listed(lines), len(lines), more, "names"))
+        lines = self._form.nodes(self._names(name), self.limits.nodes)
+        return Said(_list_of(listed(lines), len(lines), 0, "names"))
 
     def _search_types(self, name: str) -> Said:
         found = self._types.search(name)
@@ -150,33 +150,37 @@ class KBQAToolbox:
         return Said(_list_of(listed(shown), len(shown), len(found) - len(shown), "classes"))
 
     def _search_patterns(self, sparql: str, semantic: str = "") -> Said:
-        asked = center(sparql)
+        most = self.limits.patterns
+        if (asked := center(readable(sparql))) is not None and asked.open:
+            every = self.predicates(semantic)
+            return Said(_list_of(listed(every[:most]), len(every[:most]), len(every) - most, "patterns"))
+        around = self.around(sparql, semantic)
+        shown = around.found[:most]
+        text = "[" + ", ".join(self._form.patterns(shown, _LOOKED_AT)) + "]"
+        said = _list_of(text, len(shown), len(around.found) - len(shown), "patterns")
+        if around.bound > around.looked_at:
+            least = "more than " if around.cut else ""
+            note = f"... of {around.looked_at} entities that were looked at, out of {least}{around.bound}"
+            said = Observation(f"{said.text}\n{note}", said.status)
+        return Said(said)
+
+    def around(self, sparql: str, semantic: str = "") -> Around:
+        """All patterns around what a query binds, best first. Raises `QueryRefused` and `KGUnavailable`."""
+        asked = center(readable(sparql))
         if asked is None:
-            return Said(error(f"the query must select ?e alone. Write {FORMS[SEARCH_PATTERNS]}.", "bad_query"))
-        if asked.open and self._form.everything:
-            return Said(self._predicates(semantic))
-        if asked.open:
-            return Said(error("the query says nothing of ?e. Name an entity in it.", "bad_query"))
+            raise QueryMalformed(f"it must select ?e alone. Write {FORMS[SEARCH_PATTERNS]}.")
         found = self._query(distinct(sparql))
         every = sorted({row[asked.variable] for row in found.rows if row.get(asked.variable, '"')[0] != '"'})
         nodes = every[: self.limits.entities]
         patterns = ranked(collect(nodes, self._walks), semantic, self._ranker)
-        shown = patterns[: self.limits.patterns]
-        text = "[" + ", ".join(self._form.patterns(shown, _LOOKED_AT)) + "]"
-        said = _list_of(text, len(shown), len(patterns) - len(shown), "patterns")
-        if len(every) > len(nodes):
-            least = "more than " if found.truncated else ""
-            note = f"... of {len(nodes)} entities that were looked at, out of {least}{len(every)}"
-            said = Observation(f"{said.text}\n{note}", said.status)
-        return Said(said)
+        return Around(patterns, len(nodes), len(every), found.truncated)
 
-    def _predicates(self, semantic: str) -> Observation:
-        """The predicates of the whole graph, the nearest to a meaning first."""
-        names = sorted({relation.partition(".pred:")[0] for relation in self.store.vocabulary()})
+    def predicates(self, semantic: str = "") -> list[str]:
+        """The patterns of the whole graph, the nearest to a meaning first."""
+        names = self._form.predicates()
         scores = self._ranker(semantic, names) if semantic else [0.0] * len(names)
         order = sorted(zip(scores, names, strict=True), key=lambda item: (-float(item[0]), item[1]))
-        shown = [f"<{name}>" for _, name in order[: self.limits.patterns]]
-        return _list_of(listed(shown), len(shown), len(names) - len(shown), "predicates")
+        return [name for _, name in order]
 
     def _execute(self, sparql: str) -> Said:
         answer = self._query(sparql)
@@ -200,7 +204,7 @@ class KBQAToolbox:
         return Said(said, Executed(sparql, tuple(first), bool(first)))
 
     def _query(self, sparql: str) -> Rows:
-        return self.store.execute(self._form.before + sparql, self.query_limits)
+        return self.store.execute(self._form.before + readable(sparql), self.query_limits)
 
 
 def _list_of(text: str, shown: int, more: int, what: str, at_least: bool = False) -> Observation:
@@ -215,22 +219,22 @@ def _line(problem: Exception) -> str:
     return " ".join(str(problem).split())
 
 
-def _search(store: SparqlStore, kg: str | Path, progress: bool) -> Callable[[str], list[Hit]]:
+def _search(store: SparqlStore, kg: str | Path, limit: int, progress: bool) -> Callable[[str], list[Hit]]:
     """Finding entities by name: in the KG's index, or where a remote graph has none, by asking for the whole name."""
     try:
         search = EntitySearch(store, kg) if store.remote else EntitySearch.open(store, kg, progress=progress)
     except UserError:
         if not store.remote:
             raise
-        return lambda name: _whole(store, name)
-    return lambda name: search.names(name, limit=50)
+        return lambda name: _whole(store, name, limit)
+    return lambda name: search.names(name, limit=limit, thorough=False)
 
 
-def _whole(store: SparqlStore, name: str) -> list[Hit]:
+def _whole(store: SparqlStore, name: str, limit: int) -> list[Hit]:
     found = [("exact", node) for node in store.named(name)]
     found += [("folded", node) for node in store.named(name, ignore_case=True)]
     first: dict[str, str] = {}
-    for match, node in found[:50]:
+    for match, node in found[:limit]:
         first.setdefault(node, match)
     names = store.names(list(first))
     return [
