@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import count
 from typing import Any
 
 from graphwalker.inference.evaluate import episode_seed
@@ -15,6 +16,9 @@ from graphwalker.search.tree import Tree
 from graphwalker.search.tree_json import candidates_json, tree_json
 from graphwalker.search.vote import winner
 from graphwalker.types import Question, Trajectory
+
+Key = tuple[int, int, int]
+_made = count()
 
 
 @dataclass(slots=True)
@@ -44,9 +48,9 @@ class Sample:
     place: tuple[int, int]
 
     @property
-    def key(self) -> tuple[int, int]:
+    def key(self) -> Key:
         """The engine's row."""
-        return self.search.index, self.number
+        return self.search.key_of(self.number)
 
 
 @dataclass(eq=False)
@@ -67,7 +71,7 @@ class QuestionSearch:
     over: bool = False
     error: Exception | None = None
     scoring: Score | None = None
-    rows: set[tuple[int, int]] = field(default_factory=set)  # its open rows in the engine
+    rows: set[Key] = field(default_factory=set)  # its open rows in the engine
     _outage: Node | None = None
     _missing: int = 0  # samples of the request that are under way
     _answer: list[list[Any]] = field(default_factory=list)
@@ -78,6 +82,11 @@ class QuestionSearch:
         self.tree = Tree(self.root, self.config, stream)
         self._steps = self.searcher(self.tree)
         self._last = 0
+        self._id = next(_made)  # an engine may keep rows of other runs
+
+    def key_of(self, number: int) -> Key:
+        """The engine's row for a node: question, node, and a number that no other search has."""
+        return self.index, number, self._id
 
     def begin(self) -> list[Sample]:
         """Start the searcher; the samples it asks for."""
@@ -122,7 +131,7 @@ class QuestionSearch:
         except StopIteration:
             self.over = True
             return []
-        except Exception as error:  # noqa: BLE001 (a searcher's own fault ends its question alone)
+        except Exception as error:  # a searcher's own fault ends its question alone
             self.fail(error)
             return []
         if spent := self._spent():
@@ -147,8 +156,8 @@ class QuestionSearch:
         self._missing = sum(counts)
         self.cost.actor_calls += self._missing
         asked = []
-        for group, (expansion, count) in enumerate(zip(expansions, counts, strict=True)):
-            for place in range(count):
+        for group, expansion in enumerate(expansions):
+            for place in range(counts[group]):
                 self._last += 1
                 asked.append(Sample(self, expansion.node, self._last, (group, place)))
         return asked

@@ -1,4 +1,4 @@
-"""A searched question set on disk: predictions, trees, metrics and costs, kept and taken up again like an evaluation."""
+"""A searched question set on disk: predictions, trees, metrics and costs; taken up again like an evaluation."""
 
 import hashlib
 from collections import Counter
@@ -85,8 +85,8 @@ def tree_file(question_id: str) -> str:
     ('WebQTest-0.json', 'a%2Fb.json')
     """
     name = quote(question_id, safe=" ")
-    if len(name) > _LONGEST_NAME or name.startswith("."):
-        name = f"{quote(question_id[:40], safe='').lstrip('.')}-{_digest(question_id)}"
+    if not name or len(name) > _LONGEST_NAME or name.startswith("."):
+        name = f"{quote(question_id, safe='').lstrip('.')[:40]}-{_digest(question_id)}"
     return f"{name}.json"
 
 

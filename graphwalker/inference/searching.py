@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graphwalker.inference.chat_tokens import ChatTokens, Role
-from graphwalker.inference.engine import Completion, Engine, Sampling
+from graphwalker.inference.engine import BranchingEngine, Completion, Engine, Sampling
 from graphwalker.inference.question_search import QuestionSearch, Sample, Searched
 from graphwalker.inference.turn_text import fit, room_for, turn_text
 from graphwalker.search.node import Episode, Node
@@ -84,7 +84,7 @@ def _start(
         root = Node(env, ids=loop.chat_for(env).prompt([{"role": "user", "content": prompt}]))
         if len(root.ids) >= loop.engine.max_length:
             root.ending, root.limit = "budget", "length"
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         search = QuestionSearch(index, question, Node(env), searcher, config, seed)  # type: ignore[arg-type]
         search.fail(error)
         return search
@@ -118,7 +118,7 @@ def _step(parent: Episode, text: str, cut: bool) -> _Stepped:
     try:
         episode = parent.fork()
         observation, _, terminated, truncated, _ = episode.step(text, truncated_turn=cut)
-    except Exception as error:  # noqa: BLE001 (ends the question that it happened to)
+    except Exception as error:  # ends the question that it happened to
         return _Stepped(None, "", True, error, time.perf_counter() - began)
     return _Stepped(episode, observation, terminated or truncated, None, time.perf_counter() - began)
 
@@ -137,6 +137,7 @@ class _Loop:
     ):
         self.engine, self.sampling, self.value, self.threads = engine, sampling, value, threads
         self.max_tokens, self.network_delay = max_tokens, network_delay
+        self.branching = engine if isinstance(engine, BranchingEngine) else None
         self.running: list[QuestionSearch] = []
         self.queue: deque[Sample] = deque()  # turns that no row samples yet
         self.rows: dict[Any, Sample] = {}  # turns that the engine samples
@@ -177,17 +178,35 @@ class _Loop:
 
     def _fill_rows(self) -> None:
         while self.queue and len(self.rows) < self.engine.capacity:
-            sample = self.queue.popleft()
-            search = sample.search
-            if search.over:
+            siblings = self._next_siblings(self.engine.capacity - len(self.rows))
+            if not siblings:
                 continue
+            search, parent = siblings[0].search, siblings[0].parent
+            tokens, seeds = parent.tokens(), [search.seed_of(sample) for sample in siblings]
             try:
-                self.engine.add(sample.key, sample.parent.tokens(), self.sampling, search.seed_of(sample))
-            except Exception as error:  # noqa: BLE001
+                if self.branching is not None:
+                    keys = [sample.key for sample in siblings]
+                    self.branching.branch(search.key_of(parent.number), keys, tokens, self.sampling, seeds)
+                    self._opened(siblings)
+                    continue
+                for sample, seed in zip(siblings, seeds, strict=True):
+                    self.engine.add(sample.key, tokens, self.sampling, seed)
+                    self._opened([sample])
+            except Exception as error:
                 self._fail(search, error)
-                continue
+
+    def _opened(self, samples: Sequence[Sample]) -> None:
+        for sample in samples:
             self.rows[sample.key] = sample
-            search.rows.add(sample.key)
+            sample.search.rows.add(sample.key)
+
+    def _next_siblings(self, most: int) -> list[Sample]:
+        """The next waiting turns of one state, at most so many; none where their search is over."""
+        first = self.queue.popleft()
+        siblings = [first]
+        while len(siblings) < most and self.queue and self.queue[0].parent is first.parent:
+            siblings.append(self.queue.popleft())
+        return [] if first.search.over else siblings
 
     def _decode(self) -> None:
         """One step of the engine; its time is shared by the rows at work."""
@@ -198,11 +217,16 @@ class _Loop:
             sample.search.cost.seconds += share
         for done in finished:
             sample = self.rows[done.key]
-            self._close_row(sample)
-            self.asked.append(self._ask(sample, done))
+            asked = self._ask(sample, done)
+            ends = isinstance(asked.result, _Stepped) and asked.result.over
+            self._close_row(sample, park=not ends)
+            self.asked.append(asked)
 
-    def _close_row(self, sample: Sample) -> None:
-        self.engine.release(sample.key)
+    def _close_row(self, sample: Sample, *, park: bool = False) -> None:
+        if park and self.branching is not None:
+            self.branching.park(sample.key)  # the state may be expanded
+        else:
+            self.engine.release(sample.key)
         del self.rows[sample.key]
         sample.search.rows.discard(sample.key)
 
@@ -226,7 +250,7 @@ class _Loop:
             return
         try:
             node = self._node(asked.sample, asked.done, stepped)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             self._fail(search, error)
             return
         self.queue.extend(search.took(asked.sample, node))
@@ -257,7 +281,7 @@ class _Loop:
         nodes = [list(search.scoring.nodes) if search.scoring else [] for search in searches]
         try:
             values = self._values(searches, [node for group in nodes for node in group])
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             if len(searches) == 1:
                 self._fail(searches[0], error)
                 return

@@ -11,7 +11,7 @@ def ig_beam(tree: Tree) -> Search:
     Ends with k valid terminals or when a level has no state to expand; the budgets B and T are those of MCTS.
     """
     level = [tree.root]
-    while level and not tree.enough():
+    while not tree.enough() and level:
         groups = yield Together([Expand(node, tree.config.width) for node in level])
         children: list[Node] = [child for group in groups for child in tree.grow(group)]
         rewards = yield Score(children)

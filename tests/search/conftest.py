@@ -59,6 +59,11 @@ class Drive:
         return made
 
 
+@pytest.fixture(scope="session")
+def drive_class():
+    return Drive
+
+
 @pytest.fixture
 def root(toy_env, toy_tasks):
     """A function that gives the root of a toy task's tree."""
