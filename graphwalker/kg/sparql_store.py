@@ -155,7 +155,7 @@ class SparqlStore(ABC):
         shown = self._shown(every)
         wanted = {relation: _followed(relation, shown, sorted(every)) for relation in relations}
         numbered = sorted({step for steps in wanted.values() for step in steps})
-        ends, capped = self._ends(node, list(enumerate(numbered)))
+        ends, capped = self._ends(node, list(enumerate(numbered)), HUB + 1)
         by_step = {step: ends[k] for k, step in enumerate(numbered)}
         cut = {step for k, step in enumerate(numbered) if k in capped}
         return [_expansion(node, relation, wanted[relation], by_step, cut, limit) for relation in relations]
@@ -240,7 +240,7 @@ class SparqlStore(ABC):
         return sorted(step for step in steps if not again(step))
 
     def _ends(
-        self, node: str, steps: list[tuple[int, Step]], most: int = HUB + 1
+        self, node: str, steps: list[tuple[int, Step]], most: int
     ) -> tuple[dict[int, list[tuple[str, str]]], set[int]]:
         """(name, id) of the other ends of each numbered step, sorted, each name once; and the steps with too many."""
         if not steps:

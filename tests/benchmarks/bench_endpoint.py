@@ -90,7 +90,7 @@ class OneByOne(Batched):
     def expand(self, node: str, relations: Sequence[str], limit: int) -> list[Expansion]:
         return [super(OneByOne, self).expand(node, [relation], limit)[0] for relation in relations]
 
-    def _ends(self, node, steps, most=HUB + 1):
+    def _ends(self, node, steps, most):
         ends: dict = {}
         capped: set = set()
         for numbered in steps:
