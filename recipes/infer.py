@@ -32,7 +32,9 @@ from graphwalker.train import models, session
 
 DEFAULT = Path(__file__).parent / "infer" / "tiny_demo_fast_mcts.yaml"
 # what may differ between two halves of one run
-ELSEWHERE = frozenset({"out", "rows", "url", "searches_at_a_time", "value_url", "value_rows", "value_cache"})
+ELSEWHERE = frozenset(
+    {"out", "rows", "parked_rows", "url", "searches_at_a_time", "value_url", "value_rows", "value_cache"}
+)
 
 
 @dataclass
@@ -49,6 +51,13 @@ class InferConfig:
     turn_tokens: int = field(default=512, metadata={"help": "Tokens a turn may take."})
     episode_tokens: int = field(default=4096, metadata={"help": "Tokens a state may take, the prompt included."})
     rows: int = field(default=64, metadata={"help": "Turns decoded at a time."})
+    parked_rows: int = field(
+        default=64,
+        metadata={
+            "help": "transformers: states whose past is kept in memory until they are expanded, each as large as a row "
+            "(0 where memory is short; their past is then read again)."
+        },
+    )
     searches_at_a_time: int | None = field(
         default=None, metadata={"help": "Searches that may be under way at a time (default: as many as rows)."}
     )
@@ -58,7 +67,9 @@ class InferConfig:
     seed: int = field(default=0, metadata={"help": "Seed of sampling and of the bootstrap."})
 
     def __post_init__(self) -> None:
-        at_least(self, max_questions=1, turn_tokens=1, episode_tokens=1, rows=1, searches_at_a_time=1, seed=0)
+        at_least(
+            self, max_questions=1, turn_tokens=1, episode_tokens=1, rows=1, parked_rows=0, searches_at_a_time=1, seed=0
+        )
 
 
 READS = (InferConfig, EnvConfig, SearchConfig, ValueConfig)
@@ -85,6 +96,7 @@ def main() -> None:
             models.prepare_model(infer.model),
             backend=infer.backend,
             capacity=infer.rows,
+            parked=infer.parked_rows,
             max_length=infer.episode_tokens,
             url=infer.url,
             guided=infer.guided_turns,

@@ -164,6 +164,7 @@ def load_engine(
     *,
     backend: str = "auto",
     capacity: int = 64,
+    parked: int = 0,
     max_length: int = 4096,
     dtype: str = "auto",
     url: str | None = None,
@@ -173,8 +174,9 @@ def load_engine(
 
     ``backend`` ``server`` decodes with ``vllm serve`` at ``url``; the tokenizer still comes from ``path``. ``capacity``
     episodes run at a time, each of at most ``max_length`` tokens. ``guided`` holds every turn to the protocol's form,
-    which vLLM can. An adapter runs on transformers, merged into its model. Raises ``UserError`` for a backend that is
-    not installed, a server that does not answer, and a folder without model or tokenizer.
+    which vLLM can; ``parked`` is the transformers engine's. An adapter runs on transformers, merged into its model.
+    Raises ``UserError`` for a backend that is not installed, a server that does not answer, and a folder without model
+    or tokenizer.
     """
     if backend not in BACKENDS:
         raise UserError(f"unknown backend {backend!r}; one of {', '.join(BACKENDS)}")
@@ -200,7 +202,7 @@ def load_engine(
     if torch.accelerator.is_available():
         model.to(torch.accelerator.current_accelerator())
     try:
-        return TransformersEngine(model, tokenizer, capacity=capacity, max_length=max_length)
+        return TransformersEngine(model, tokenizer, capacity=capacity, parked=parked, max_length=max_length)
     except ValueError as error:
         raise UserError(f"{path}: the backend transformers cannot run this model: {error}") from error
 

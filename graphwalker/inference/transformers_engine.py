@@ -39,7 +39,8 @@ class _Row:
 class TransformersEngine:
     """Decodes with a causal language model from transformers.
 
-    ``model`` may be on any device, in any floating-point type. ``capacity`` rows are open at a time.
+    ``model`` may be on any device, in any floating-point type. ``capacity`` rows are open at a time,
+    and what is ``parked`` keeps so many more rows' worth of memory, besides those that are not open.
     ``stop_ids`` end a turn (default: the tokenizer's end-of-sequence token). ``in_step`` is for a model whose
     forward pass needs every process: each then calls ``finish`` after its last episode. Raises ``ValueError`` for
     a model whose layers the ragged cache does not know, or whose logits are not its output head's alone.
@@ -51,6 +52,7 @@ class TransformersEngine:
         tokenizer,
         *,
         capacity: int = 64,
+        parked: int = 0,
         max_length: int | None = None,
         stop_ids: Sequence[int] | None = None,
         in_step: Alone | None = None,
@@ -62,8 +64,8 @@ class TransformersEngine:
         limits = [max_length, *(getattr(config, name, None) for name in ("max_position_embeddings", "sliding_window"))]
         self.max_length = min((limit for limit in limits if limit), default=2**31)
         self.stop_ids = frozenset(stop_ids or [tokenizer.eos_token_id])
-        self.cache = RaggedCache(config, capacity)
-        self.parking = Parking(self.cache, capacity)
+        self.cache = RaggedCache(config, capacity + parked)
+        self.parking = Parking(self.cache, capacity + parked)
         self.mask_by_kind = bool(getattr(config, "layer_types", None))
         self.in_step = in_step or Alone()
         self.next_logits = _entry(model)

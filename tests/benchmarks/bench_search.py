@@ -58,7 +58,8 @@ class Branching(TransformersEngine):
 
 def searched(bench: Bench, searcher: str, at_a_time: int | None) -> dict[str, float]:
     """Search every question; seconds, actor calls and answers found."""
-    engine = Branching(bench.model, bench.tokenizer, capacity=bench.rows, max_length=EPISODE_TOKENS)
+    rows = bench.rows
+    engine = Branching(bench.model, bench.tokenizer, capacity=rows, parked=rows, max_length=EPISODE_TOKENS)
     engine.turns, engine.script = bench.turns, {}
     engine.lost = [
         *bench.tokenizer("<think>Hm.</think>", add_special_tokens=False)["input_ids"],

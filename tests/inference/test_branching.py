@@ -11,9 +11,9 @@ from graphwalker.inference.transformers_engine import TransformersEngine
 SAMPLED = Sampling(temperature=0.9, max_new_tokens=7)
 
 
-def grow(model, tokenizer, *, capacity, branching, depth=4, width=3, seed=0):
+def grow(model, tokenizer, *, capacity, branching, parked=0, depth=3, width=3, seed=0):
     """A random tree of turns: each state the tokens so far, each child a turn and an observation."""
-    engine = TransformersEngine(model, tokenizer, capacity=capacity)
+    engine = TransformersEngine(model, tokenizer, capacity=capacity, parked=parked)
     rng = random.Random(seed)
     observations = {n: [rng.randrange(3, 64) for _ in range(rng.randrange(1, 20))] for n in range(1000)}
     states = {0: [rng.randrange(3, 64) for _ in range(20)]}
@@ -49,10 +49,10 @@ def grow(model, tokenizer, *, capacity, branching, depth=4, width=3, seed=0):
     return turns, read
 
 
-@pytest.mark.parametrize("capacity", [1, 3, 5, 40])
-def test_branches_are_what_whole_rows_are(random_model, numbers, capacity):
+@pytest.mark.parametrize(("capacity", "parked"), [(1, 0), (3, 0), (3, 4), (5, 1), (40, 0)])
+def test_branches_are_what_whole_rows_are(random_model, numbers, capacity, parked):
     plain, all_read = grow(random_model, numbers, capacity=capacity, branching=False)
-    branched, read = grow(random_model, numbers, capacity=capacity, branching=True)
+    branched, read = grow(random_model, numbers, capacity=capacity, parked=parked, branching=True)
     assert {key: done.ids for key, done in branched.items()} == {key: done.ids for key, done in plain.items()}
     for key, done in plain.items():
         assert branched[key].logprobs == pytest.approx(done.logprobs, abs=2e-5)
@@ -84,7 +84,7 @@ def test_a_row_that_goes_before_it_has_read_for_others(random_model, numbers):
 
 def test_parked_rows_make_room(random_model, numbers):
     """Open rows come first: what is parked goes, the oldest before the others, and nothing else is lost."""
-    engine = TransformersEngine(random_model, numbers, capacity=3)
+    engine = TransformersEngine(random_model, numbers, capacity=3, parked=1)
     assert isinstance(engine, BranchingEngine)
     texts = {key: [5 + key, 9, 11, 30 + key] for key in range(3)}
     states = {}
@@ -94,18 +94,19 @@ def test_parked_rows_make_room(random_model, numbers):
         for done in engine.step():
             states[done.key] = texts[done.key] + done.ids + [40]
             engine.park(done.key)
-    assert len(engine.parking.row_of) == 3
-    oldest = next(iter(engine.parking.row_of))
-    engine.add("new", [8, 8], SAMPLED, 0)
-    assert len(engine.parking.row_of) == 2 and oldest not in engine.parking.row_of
-    for key in engine.parking.row_of.copy():
-        engine.branch(key, [("of", key)], states[key], SAMPLED, [9])
+    oldest, *others = engine.parking.row_of
+    assert sorted([oldest, *others]) == [0, 1, 2]
+    for key in ("x", "y"):  # two open rows leave room for two others
+        engine.add(key, [8, 8], SAMPLED, 0)
+    assert list(engine.parking.row_of) == others
     done = {}
-    while engine.rows:
-        for turn in engine.step():
-            done[turn.key] = turn
-            engine.release(turn.key)
-    for key in set(states) - {oldest}:
+    for key in (*others, oldest):
+        engine.branch(key, [("of", key)], states[key], SAMPLED, [9])
+        while engine.rows:
+            for turn in engine.step():
+                done[turn.key] = turn
+                engine.release(turn.key)
+    for key in texts:
         fresh = TransformersEngine(random_model, numbers, capacity=1)
         fresh.add(0, states[key], SAMPLED, 9)
         while not (expected := fresh.step()):

@@ -83,7 +83,7 @@ def test_what_is_written(run, tmp_path, toy_tasks):
 def test_an_interrupted_run_goes_on_where_it_stopped(run, tmp_path):
     run(tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "halves", interrupted_after=60)
+        run(tmp_path / "halves", interrupted_after=20)
     partial = tmp_path / "halves" / "trajectories.partial.jsonl"
     kept = list(read_jsonl(partial, Trajectory))
     assert 0 < len(kept) < 4 and not (tmp_path / "halves" / "metrics.json").exists()
