@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from data_pipelines.importers import interactive_kbqa
-from graphwalker.errors import KGUnavailable, QueryRefused
+from graphwalker.errors import KGUnavailable
 from graphwalker.files import read_jsonl
 from graphwalker.kg.search_index import fold_accents
 from graphwalker.protocol.interactive import EXECUTE, SEARCH_NODES, SEARCH_PATTERNS, Call, parse_call, parse_turn
-from graphwalker.tools.kbqa.patterns import center
+from graphwalker.tools.kbqa.patterns import center, readable
 from graphwalker.tools.kbqa.toolbox import KBQAToolbox, Said
 from graphwalker.types import RAN, Trajectory, Turn
 
@@ -36,6 +36,7 @@ RANKED = "its other patterns are in this KG and ranked lower"
 _TYPED = re.compile(r'"(.*)"\^\^\S+', re.DOTALL)
 _OUT = re.compile(r"\(\?e, ([\w.-]+(?: -> [\w.-]+)?), ")
 _IN = re.compile(r", ([\w.-]+(?: -> [\w.-]+)?), \?e\)")
+_COUNTS = ("recorded", "shown", "lower", "elsewhere")
 _NAME = re.compile(r"[\"'](.*?)[\"'] \| ")
 
 
@@ -43,7 +44,8 @@ _NAME = re.compile(r"[\"'](.*?)[\"'] \| ")
 class Replayed:
     """One recorded call: what came back then and now, and how the two compare (``outcome``).
 
-    Of a pattern search, `shared` of the `recorded` patterns came back, examples aside.
+    Of a pattern search: how many patterns were `recorded`, examples aside, and how many of them were `shown` here,
+    ranked `lower`, or have their predicates `elsewhere` in this KG; the others' predicates it lacks.
     """
 
     dialogue: str
@@ -55,7 +57,9 @@ class Replayed:
     status: str
     outcome: str
     recorded: int = 0
-    shared: int = 0
+    shown: int = 0
+    lower: int = 0
+    elsewhere: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -115,9 +119,13 @@ def report(dialogues: Iterable[Dialogue]) -> list[str]:
         among = Counter(call.outcome for fits, call in of_tool if fits)
         order = sorted(counts, key=lambda outcome: (not outcome.startswith(SAME), -counts[outcome], outcome))
         lines += [_line(f"  {outcome}", counts[outcome], among[outcome]) for outcome in order]
-        if recorded := sum(call.recorded for _, call in of_tool):
-            shared = sum(call.shared for _, call in of_tool)
-            lines.append(f"  of {recorded} patterns recorded, {shared} came back")
+        for which, calls in (("all", of_tool), ("fitting", [(fits, call) for fits, call in of_tool if fits])):
+            recorded, *rest = (sum(getattr(call, count) for _, call in calls) for count in _COUNTS)
+            if recorded:
+                shown, lower, elsewhere = rest
+                said = f"{shown} shown here, {lower} ranked lower, {elsewhere} only at other entities"
+                lacking = f"{recorded - sum(rest)} of predicates that this KG lacks"
+                lines.append(f"  patterns recorded in {which}: {recorded}, of these {said}, {lacking}")
     return lines
 
 
@@ -184,27 +192,20 @@ def _names(name: str, then: str, now: str) -> str:
     return FIRST if any(fold_accents(other) == wanted for other in found) else UNNAMED
 
 
-def _patterns(call: Call, then: str, toolbox: KBQAToolbox) -> tuple[str, tuple[int, int]]:
-    """How the recorded patterns compare, whatever the examples in them; and (recorded, shared)."""
+def _patterns(call: Call, then: str, toolbox: KBQAToolbox) -> tuple[str, tuple[int, ...]]:
+    """How the recorded patterns compare, whatever the examples in them; and the counts of `Replayed`."""
     recorded = {(False, relation) for relation in _OUT.findall(then)} | {(True, r) for r in _IN.findall(then)}
-    if (asked := center(call.arguments["sparql"])) and asked.open:
-        listed = {relation for relation in re.findall(r"'([^']+)'", then)}
-        every = toolbox.predicates(call.arguments.get("semantic", ""))
-        return _compared_patterns(listed, every, toolbox.limits.patterns)
-    try:
-        around = toolbox.around(**call.arguments)
-    except QueryRefused:
-        return OTHER, (len(recorded), 0)
-    if not around.found:
-        return (DESCRIBED if "description" in call.arguments["sparql"] else UNBOUND), (len(recorded), 0)
-    every = [(step.inverse, " -> ".join(step.parts)) for step, _ in around.found]
-    return _compared_patterns(recorded, every, toolbox.limits.patterns)
-
-
-def _compared_patterns(recorded: set[Any], every: list[Any], shown: int) -> tuple[str, tuple[int, int]]:
-    """How recorded patterns compare with all that there are, of which the first `shown` are seen."""
-    seen = set(every[:shown])
-    counts = len(recorded), len(recorded & seen)
+    if (asked := center(readable(call.arguments["sparql"]))) and asked.open:
+        recorded = {(False, relation) for relation in re.findall(r"'([^']+)'", then)}
+        every = [(False, relation) for relation in toolbox.predicates(call.arguments.get("semantic", ""))]
+    else:
+        every = [(step.inverse, " -> ".join(step.parts)) for step, _ in toolbox.around(**call.arguments).found]
+    here, seen = set(every), set(every[: toolbox.limits.patterns])
+    known = {part for relation in toolbox.predicates() for part in relation.split(" -> ")}
+    elsewhere = {item for item in recorded - here if known.issuperset(item[1].split(" -> "))}
+    counts = len(recorded), len(recorded & seen), len(recorded & here - seen), len(elsewhere)
+    if not every:
+        return (DESCRIBED if "description" in call.arguments["sparql"] else UNBOUND), counts
     if recorded == seen:
         return SAME, counts
-    return (RANKED if recorded & set(every) - seen else LACKING), counts
+    return (RANKED if counts[2] else LACKING), counts

@@ -65,7 +65,8 @@ class EnvConfig:
     max_turns: int = field(
         default=10,
         metadata={
-            "help": "T, the turns of an episode (paper, section 3.1); of the protocol interactive the maximum depth."
+            "help": "T, the turns of an episode (paper, section 3.1); of the protocol interactive the maximum depth "
+            "(its recipes have 15)."
         },
     )
     max_errors: int | None = field(

@@ -92,7 +92,6 @@ def _proxies(args: argparse.Namespace) -> int:
     from graphwalker.metrics.trees import PROXIES, read_trees
     from graphwalker.search.node import Node
     from graphwalker.search.stored import stored_nodes
-    from graphwalker.train.models import prepare_model
 
     (evaluation, *_) = evaluations(args.folder)
     questions = {t.question.id: t.question for t in evaluation.trajectories()}
@@ -104,8 +103,9 @@ def _proxies(args: argparse.Namespace) -> int:
         wanted += [(tree["question_id"], nodes[n]) for of in sibling_sets(tree) if of.tells for n in of.numbers]
     if not wanted:
         raise UserError(f"{args.folder}: no siblings of different worth in its trees; run classic_mcts with value: f1")
-    model = prepare_model(args.model) if args.model and args.backend != "openai" else args.model
-    config = ValueConfig(args.value, model, value_backend=args.backend, value_url=args.url, value_dtype=args.dtype)
+    config = ValueConfig(
+        args.value, _model(args), value_backend=args.backend, value_url=args.url, value_dtype=args.dtype
+    )
     value: Any = make_value(args.value, config)
     values: dict[str, dict[str, float]] = {}
     began = time.perf_counter()
@@ -123,6 +123,14 @@ def _proxies(args: argparse.Namespace) -> int:
     )  # fmt: skip
     print(f"{out}: {len(wanted):,} states in {seconds:.1f} s; see them with: graphwalker kbqa report {args.folder}")
     return 0
+
+
+def _model(args: argparse.Namespace) -> str | None:
+    if not args.model or args.backend == "openai":
+        return args.model
+    from graphwalker.train.models import prepare_model
+
+    return prepare_model(args.model)
 
 
 def _errors(args: argparse.Namespace) -> int:

@@ -133,7 +133,7 @@ def format_call(tool: str, *arguments: str) -> str:
     """
     if tool == DONE:
         return DONE
-    written = []
+    written: list[str] = []
     for name, value in zip(TOOLS[tool], arguments, strict=False):
         text = _quoted_query(value) if name == "sparql" else f'"{_quoted_name(value)}"'
         written.append(f"{name}={text}" if written else text)

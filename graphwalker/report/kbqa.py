@@ -119,7 +119,8 @@ def proxy_table(runs: Sequence[KbqaRun]) -> list[Row]:
             pairs = []
             for siblings in sets:
                 of = proxy["values"].get(siblings.question_id, {})
-                values = [of.get(str(at)) for at in siblings.numbers]
+                # a set of equals is counted, not compared, and so was not valued
+                values = [of.get(str(at)) for at in siblings.numbers] if siblings.tells else siblings.truth
                 if all(isinstance(value, int | float) for value in values):
                     pairs.append((siblings, values))
             found = agreement(pairs, run.seed)
@@ -139,10 +140,11 @@ def seed_table(runs: Sequence[KbqaRun]) -> list[Row]:
         groups.setdefault(key, []).append(run)
     rows = []
     for of in groups.values():
-        if len(of) < 2:
-            continue
         main = main_measure(of[0].trajectories)
-        values = [100 * run.scores["overall"]["measures"][main]["value"] for run in of]
+        scored = [run.scores["overall"]["measures"][main]["value"] for run in of]
+        values = [100 * value for value in scored if value is not None]
+        if len(values) < 2:
+            continue
         found = t_interval(values)
         names = ", ".join(run.name for run in of)
         rows.append(
@@ -150,7 +152,7 @@ def seed_table(runs: Sequence[KbqaRun]) -> list[Row]:
                 "method": names,
                 "searcher": of[0].searcher,
                 "measure": main,
-                "seeds": len(of),
+                "seeds": len(values),
                 "questions": of[0].scores["overall"]["questions"],
                 "mean": found.mean,
                 "std": found.std,

@@ -99,6 +99,12 @@ def test_groups_save_as_many_tokens_as_can_be_saved():
     assert [sum(len(g.sequences) for g in batch) for batch in batches(groups, 6 * 61)] == [6, 5]
 
 
+def test_a_sequence_of_one_token_has_nothing_to_score(random_model):
+    first, second = TransformersScorer(random_model, Numbers()).logprobs([[1], [1, 5]])
+    assert (len(first), len(second)) == (0, 1)
+    assert TransformersScorer(random_model, Numbers()).logprobs([[1]])[0].size == 0
+
+
 def test_a_sequence_that_begins_another_keeps_a_token_to_score(random_model):
     long = [1, *range(3, 40)]
     scorer = TransformersScorer(random_model, Numbers())

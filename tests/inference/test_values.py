@@ -179,7 +179,7 @@ def test_a_judge_reads_the_whole_history_and_no_tag_of_it(toy_trajectories):
 
 
 def test_a_judge_on_an_engine(toy_tokenizer, scripted_engine, toy_trajectories):
-    engine = scripted_engine(toy_tokenizer, lambda key: [f"fine.\nScore: {key[1]}"], capacity=2)
+    engine = scripted_engine(toy_tokenizer, lambda key: [f"fine.\nScore: {key}"], capacity=2)
     cot = ChainOfThought(EngineJudge(engine, 16))
     assert cot(states(toy_trajectories[0])) == pytest.approx([0.0, 0.2, 0.4, 0.6][: len(states(toy_trajectories[0]))])
     assert not engine.open

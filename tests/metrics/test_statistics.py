@@ -22,7 +22,7 @@ def test_other_levels_and_the_normal_limit():
 
 
 def test_the_interval_of_table_7():
-    """Five values with mean 62.12 and standard deviation 1.95, as the paper's Classic MCTS on CWQ has: [59.70, 64.54]."""
+    """Mean 62.12 and standard deviation 1.95 over five seeds, as Classic MCTS has on CWQ: [59.70, 64.54]."""
     offsets = (-1.5, -0.5, 0.0, 0.5, 1.5)
     scale = 1.95 / math.sqrt(sum(o * o for o in offsets) / 4)
     found = t_interval([62.12 + scale * o for o in offsets])

@@ -3,7 +3,7 @@
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from jinja2 import Environment, StrictUndefined
@@ -75,18 +75,19 @@ class EngineJudge:
         replies = dict(self._run(messages))
         return [replies[i] for i in range(len(messages))]
 
-    def _run(self, messages: Sequence[str]) -> Iterator[tuple[int, str]]:
+    def _run(self, messages: Sequence[str]) -> Iterator[tuple[Hashable, str]]:
+        """The place of each message and its reply, as they end."""
         waiting = list(enumerate(messages))[::-1]
         running = 0
         while waiting or running:
             while waiting and running < self.engine.capacity:
                 place, text = waiting.pop()
-                self.engine.add(("judge", place), self._fitting(text), self.sampling, seed=0)
+                self.engine.add(place, self._fitting(text), self.sampling, seed=0)
                 running += 1
             for done in self.engine.step():
                 self.engine.release(done.key)
                 running -= 1
-                yield done.key[1], self.engine.tokenizer.decode(done.ids, skip_special_tokens=True)
+                yield done.key, self.engine.tokenizer.decode(done.ids, skip_special_tokens=True)
 
     def _fitting(self, text: str) -> list[int]:
         """The message's ids; where a row has no room for them, without their middle: question and latest step stay."""

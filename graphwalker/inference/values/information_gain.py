@@ -43,7 +43,7 @@ class InformationGain:
             wanted = set(texts)
             self._known = {pair: scored for pair, scored in self._known.items() if pair in wanted}
         parts = [self._fitting(self._ids(h), self._ids(q)) for h, q in new]
-        read = self.scorer.logprobs([[self.scorer.start, *h, *q] for h, q in parts])
+        read = self.scorer.logprobs([[self.scorer.start, *h, *q] for h, q in parts]) if parts else []
         for pair, (h, q), logprobs in zip(new, parts, read, strict=True):
             at = len(h)
             self._known[pair] = Scored(at, float(logprobs[:at].sum()), len(q), float(logprobs[at:].sum()))

@@ -22,7 +22,7 @@ class Scorer(Protocol):
     start: int  # the token that opens a sequence and is not scored itself
 
     def logprobs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
-        """For each sequence of n >= 2 tokens the n - 1 values ``log p(x_t | x_<t)`` from its second token on."""
+        """For each sequence of n tokens the n - 1 values ``log p(x_t | x_<t)`` from its second token on."""
         ...
 
 

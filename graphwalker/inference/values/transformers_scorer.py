@@ -64,7 +64,8 @@ class TransformersScorer:
     def logprobs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
         """See `Scorer.logprobs`; equal sequences are read once."""
         distinct = list(dict.fromkeys(map(tuple, sequences)))
-        found: dict[tuple[int, ...], Floats] = {}
+        found = {sequence: np.empty(0) for sequence in distinct if len(sequence) < 2}
+        distinct = [sequence for sequence in distinct if sequence not in found]
         for batch in batches(share_prefixes(distinct, self.shares), self.pass_tokens):
             found |= self._batch(batch)
         return [found[tuple(sequence)] for sequence in sequences]

@@ -73,6 +73,14 @@ class Form:
                 shown[step, node] = self.pattern(step, node, example)
         return [shown[item] for item in found]
 
+    def shows(self, step: Step) -> bool:
+        """Whether a step is a pattern by itself."""
+        return True
+
+    def listed(self, patterns: Sequence[str]) -> str:
+        """The patterns as an observation has them."""
+        return f"[{', '.join(patterns)}]"
+
     def end(self, name: str, node: str) -> str:
         """An example's name in quotes, or its value with its type."""
         return typed(node) if node.startswith('"') else quoted(name)
@@ -129,10 +137,20 @@ def plain(text: str) -> str:
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
 
 
-def listed(items: Iterable[str | tuple[str | None, ...]]) -> str:
-    """A list as Python writes it, on one line and without control tags.
+def listed(items: Iterable[str | tuple[str | None, ...]], *, escaped: bool = False) -> str:
+    """A list of texts, or of rows of them, on one line and without control tags; `escaped` texts stand as they are.
 
-    >>> listed(["Rome", ("mayor", None)])
-    "['Rome', ('mayor', None)]"
+    >>> print(listed(["Rome", "Sa'idi"]), listed([("mayor", None)]))
+    ['Rome', "Sa'idi"] [('mayor', None)]
     """
-    return "[" + ", ".join(escape_tags(repr(item)) for item in items) + "]"
+
+    def cell(text: str | None) -> str:
+        if text is None:
+            return "None"
+        quote = '"' if "'" in text and '"' not in text else "'"
+        return f"{quote}{text if escaped else escape_name(text)}{quote}"
+
+    def row(item: str | tuple[str | None, ...]) -> str:
+        return f"({', '.join(map(cell, item))})" if isinstance(item, tuple) else cell(item)
+
+    return f"[{', '.join(map(row, items))}]"

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from graphwalker.kg.search import Hit
 from graphwalker.kg.store import Step
 from graphwalker.kg.terms import XSD, literal_value, parse_literal
-from graphwalker.tools.kbqa.forms import Form, Shown, quoted, typed
+from graphwalker.tools.kbqa.forms import Form, Shown, listed, quoted, typed
 
 VALUE, UNIT, DATE, YEAR = "pred:value", "pred:unit", "pred:date", "pred:year"
 INSTANCE_OF = "pred:instance_of"
@@ -32,8 +32,13 @@ class KQAProForm(Form):
         has_members = next(iter(self.store.match(None, INSTANCE_OF, hit.id)), None) is not None
         return "concept" if has_members else "entity"
 
+    def shows(self, step: Step) -> bool:
+        return step.parts[-1] != UNIT  # it stands beside its number
+
+    def listed(self, patterns: Sequence[str]) -> str:
+        return listed(patterns, escaped=True)
+
     def patterns(self, found: Sequence[tuple[Step, str]], most: int) -> list[str]:
-        """As in the base class; a number's unit stands beside it, so it is no pattern by itself."""
         examples = [(step, node) for step, node in found if step.parts[-1] not in _PARTS or step.inverse]
         plain = dict(zip(examples, super().patterns(examples, most), strict=True))
         return [plain.get((step, node)) or self._value_pattern(step, node, most) for step, node in found]

@@ -4,11 +4,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from graphwalker.errors import QueryRefused
 from graphwalker.kg.sparql_tokens import Token, tokenize
 from graphwalker.kg.store import Step
 
-Ranker = Callable[[str, Sequence[str]], Sequence[float]]
+Ranker = Callable[[str, Sequence[str]], "Sequence[float] | np.ndarray"]
 """Given a meaning and the texts of patterns, a score for each: the nearer, the higher."""
 Found = tuple[Step, str]
 """A step and the first entity that has it."""
@@ -88,6 +90,7 @@ def collect(nodes: Sequence[str], walks: Callable[[str], Sequence[Step]]) -> lis
 
 def ranked(found: Sequence[Found], meaning: str, ranker: Ranker) -> list[Found]:
     """Best first: by score, then the shorter way, out before in, by name."""
-    scores = ranker(meaning, [" ".join(step.parts) for step, _ in found]) if meaning and found else [0.0] * len(found)
+    texts = [" ".join(step.parts) for step, _ in found]
+    scores = ranker(meaning, texts) if meaning and texts else [0.0] * len(texts)
     key = {item: (-float(score), len(item[0].parts), item[0]) for item, score in zip(found, scores, strict=True)}
     return sorted(found, key=lambda item: (*key[item][:2], item[0].inverse, item[0].relation))

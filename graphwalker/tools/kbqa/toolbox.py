@@ -72,7 +72,8 @@ class KBQAToolbox:
     """The tools over one store; share it between episodes, its caches are bounded by `cache_size` entries each.
 
     `kg` is the folder of the store, in which the index of names stands or is made; a remote store without an index is
-    asked for whole names. `ranker` orders patterns by a meaning. Raises `UserError` for a store without SPARQL.
+    asked for whole names. `ranker` orders patterns by a meaning. A call that took too long is not made again.
+    Raises `UserError` for a store without SPARQL.
     """
 
     def __init__(
@@ -101,9 +102,10 @@ class KBQAToolbox:
         self._names = _search(store, kg, 2 * self.limits.nodes, progress)
         self._ranker = ranker
         self._types = TypeSearch(store)
-        cached = lru_cache(maxsize=cache_size)
+        self._cache_size = cache_size
+        self._slow: dict[tuple, None] = {}  # calls that took too long: the samples of a search repeat each other
         self._walks = lru_cache(maxsize=4 * cache_size)(store.walks)
-        self._run = cached(self._call)
+        self._run = lru_cache(maxsize=cache_size)(self._call)
         self._by_tool: dict[str, Callable[..., Said]] = {
             SEARCH_NODES: self._search_nodes,
             SEARCH_PATTERNS: self._search_patterns,
@@ -122,16 +124,20 @@ class KBQAToolbox:
         """`run`, of a call that was read."""
         if call.tool not in self.tools:
             return Said(error(f"there is no tool {call.tool} here. {self.usage}", "bad_query"))
+        key = (call.tool, *call.arguments.items())
+        if key in self._slow:
+            return _TIMED_OUT
         try:
-            return self._run(call.tool, *call.arguments.items())
+            return self._run(*key)
         except QueryMalformed as problem:
             return Said(error(f"the query cannot be read: {_line(problem)}", "bad_query"))
         except QueryRefused as problem:
             return Said(error(f"the query is not run: {_line(problem)}", "refused"))
         except KGUnavailable as problem:
-            if problem.status == "kg_timeout":
-                return Said(error("timed out: the query takes too long. Ask for less.", "kg_timeout"))
-            return Said(outage(problem))
+            if problem.status != "kg_timeout":
+                return Said(outage(problem))
+            self._slow = {**self._slow, key: None} if len(self._slow) < self._cache_size else {key: None}
+            return _TIMED_OUT
 
     @property
     def usage(self) -> str:
@@ -142,7 +148,7 @@ class KBQAToolbox:
 
     def _search_nodes(self, name: str) -> Said:
         lines = self._form.nodes(self._names(name), self.limits.nodes)
-        return Said(_list_of(listed(lines), len(lines), 0, "names"))
+        return Said(_list_of(listed(lines, escaped=True), len(lines), 0, "names"))
 
     def _search_types(self, name: str) -> Said:
         found = self._types.search(name)
@@ -156,7 +162,7 @@ class KBQAToolbox:
             return Said(_list_of(listed(every[:most]), len(every[:most]), len(every) - most, "patterns"))
         around = self.around(sparql, semantic)
         shown = around.found[:most]
-        text = "[" + ", ".join(self._form.patterns(shown, _LOOKED_AT)) + "]"
+        text = self._form.listed(self._form.patterns(shown, _LOOKED_AT))
         said = _list_of(text, len(shown), len(around.found) - len(shown), "patterns")
         if around.bound > around.looked_at:
             least = "more than " if around.cut else ""
@@ -172,7 +178,8 @@ class KBQAToolbox:
         found = self._query(distinct(sparql))
         every = sorted({row[asked.variable] for row in found.rows if row.get(asked.variable, '"')[0] != '"'})
         nodes = every[: self.limits.entities]
-        patterns = ranked(collect(nodes, self._walks), semantic, self._ranker)
+        patterns = [item for item in collect(nodes, self._walks) if self._form.shows(item[0])]
+        patterns = ranked(patterns, semantic, self._ranker)
         return Around(patterns, len(nodes), len(every), found.truncated)
 
     def predicates(self, semantic: str = "") -> list[str]:
@@ -205,6 +212,9 @@ class KBQAToolbox:
 
     def _query(self, sparql: str) -> Rows:
         return self.store.execute(self._form.before + readable(sparql), self.query_limits)
+
+
+_TIMED_OUT = Said(error("timed out: the query takes too long. Ask for less.", "kg_timeout"))
 
 
 def _list_of(text: str, shown: int, more: int, what: str, at_least: bool = False) -> Observation:
