@@ -174,7 +174,7 @@ def load_engine(
 
     ``backend`` ``server`` decodes with ``vllm serve`` at ``url``; the tokenizer still comes from ``path``. ``capacity``
     episodes run at a time, each of at most ``max_length`` tokens. ``guided`` holds every turn to the protocol's form,
-    which vLLM can. ``parked`` is the transformers engine's. An adapter runs on transformers, merged into its model.
+    which vLLM can; ``parked`` is the transformers engine's. An adapter runs on transformers, merged into its model.
     Raises ``UserError`` for a backend that is not installed, a server that does not answer, and a folder without model
     or tokenizer.
     """

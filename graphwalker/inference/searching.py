@@ -17,8 +17,9 @@ from typing import Any
 from graphwalker.inference.chat_tokens import ChatTokens, Role
 from graphwalker.inference.engine import BranchingEngine, Completion, Engine, Sampling
 from graphwalker.inference.question_search import QuestionSearch, Sample, Searched
-from graphwalker.inference.turn_text import fit, room_for, turn_text
-from graphwalker.search.node import Episode, Node
+from graphwalker.inference.search_nodes import Stepped, make_node, step
+from graphwalker.inference.turn_text import room_for, turn_text
+from graphwalker.search.node import Node
 from graphwalker.search.requests import Value
 from graphwalker.search.searchers import find_searcher
 from graphwalker.search.settings import SearchConfig
@@ -97,30 +98,8 @@ class _Asked:
 
     sample: Sample
     done: Completion
-    result: "Future[_Stepped] | _Stepped"
+    result: "Future[Stepped] | Stepped"
     due: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Stepped:
-    """An episode after a step, or the exception that it raised, and how long it took."""
-
-    episode: Episode | None
-    observation: str
-    over: bool
-    error: Exception | None
-    seconds: float
-
-
-def _step(parent: Episode, text: str, cut: bool) -> _Stepped:
-    """Take a turn in an episode of its own."""
-    began = time.perf_counter()
-    try:
-        episode = parent.fork()
-        observation, _, terminated, truncated, _ = episode.step(text, truncated_turn=cut)
-    except Exception as error:  # ends the question that it happened to
-        return _Stepped(None, "", True, error, time.perf_counter() - began)
-    return _Stepped(episode, observation, terminated or truncated, None, time.perf_counter() - began)
 
 
 class _Loop:
@@ -218,7 +197,7 @@ class _Loop:
         for done in finished:
             sample = self.rows[done.key]
             asked = self._ask(sample, done)
-            ends = isinstance(asked.result, _Stepped) and asked.result.over
+            ends = isinstance(asked.result, Stepped) and asked.result.over
             self._close_row(sample, park=not ends)
             self.asked.append(asked)
 
@@ -235,8 +214,8 @@ class _Loop:
         sample.search.cost.tokens += len(done.ids)
         turn = (sample.parent.episode, turn_text(self.engine.tokenizer, done), not done.stopped)
         if sample.parent.episode.waits:
-            return _Asked(sample, done, self.threads.submit(_step, *turn), self.now + self.network_delay)
-        return _Asked(sample, done, _step(*turn), 0)
+            return _Asked(sample, done, self.threads.submit(step, *turn), self.now + self.network_delay)
+        return _Asked(sample, done, step(*turn), 0)
 
     def _observe(self, asked: _Asked) -> None:
         """Make a node of a turn and what was observed, and give it to its search."""
@@ -257,24 +236,10 @@ class _Loop:
         if search.over:
             self._drop_rows(search)
 
-    def _node(self, sample: Sample, done: Completion, stepped: _Stepped) -> Node:
-        episode, parent = stepped.episode, sample.parent
-        assert episode is not None
-        trajectory = episode.trajectory()
-        turn = trajectory.turns[-1]
-        node = Node(episode, parent, turn, list(done.ids), list(done.logprobs))
-        node.number, node.depth = sample.number, parent.depth + 1
-        if stepped.over:
-            node.ending, node.answer = trajectory.ending, trajectory.answer
-            return node
+    def _node(self, sample: Sample, done: Completion, stepped: Stepped) -> Node:
+        parent = sample.parent
         room = room_for(self.engine, len(parent.tokens()) + len(done.ids), self.sampling, self.max_tokens)
-        seen, ids = fit(stepped.observation, self.chat_for(episode), room, stopped=done.stopped)
-        node.ids += ids
-        if seen != stepped.observation:
-            node.turn = replace(turn, observation=seen)
-        if not ids:
-            node.ending, node.limit = "budget", "length"
-        return node
+        return make_node(parent, sample.number, done, stepped, self.chat_for(parent.episode), room)
 
     def _score(self, searches: Sequence[QuestionSearch]) -> None:
         """Value the states of all searches in one call; where that fails, of each by itself."""

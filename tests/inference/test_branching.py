@@ -11,7 +11,7 @@ from graphwalker.inference.transformers_engine import TransformersEngine
 SAMPLED = Sampling(temperature=0.9, max_new_tokens=7)
 
 
-def grow(model, tokenizer, *, capacity, branching, parked=0, depth=4, width=3, seed=0):
+def grow(model, tokenizer, *, capacity, branching, parked=0, depth=3, width=3, seed=0):
     """A random tree of turns: each state the tokens so far, each child a turn and an observation."""
     engine = TransformersEngine(model, tokenizer, capacity=capacity, parked=parked)
     rng = random.Random(seed)

@@ -10,7 +10,7 @@ from graphwalker.inference.transformers_engine import TransformersEngine
 from graphwalker.search.settings import SearchConfig
 from graphwalker.train import tiny
 
-SAMPLING = Sampling(temperature=0, max_new_tokens=12)
+SAMPLING = Sampling(temperature=0, max_new_tokens=8)
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def model(toy_tokenizer):
 def run(model, toy_tokenizer, toy_tasks, toy_env):
     def searched(capacity=16, at_a_time=None, **settings):
         engine = TransformersEngine(model, toy_tokenizer, capacity=capacity, max_length=1024)
-        config = SearchConfig(**{"selections": 3, "max_depth": 3, **settings})
+        config = SearchConfig(**{"width": 3, "selections": 3, "max_depth": 3, **settings})
         value = [0.5].__mul__
         found = run_searches(
             [question for question, _ in toy_tasks],
@@ -45,7 +45,7 @@ def run(model, toy_tokenizer, toy_tasks, toy_env):
 def test_trees_do_not_depend_on_who_else_is_searched_or_on_how_many_rows_there_are(run, searcher):
     trees = [
         {key: s.tree_json() for key, s in run(searcher=searcher, **options).items()}
-        for options in ({}, {"at_a_time": 1}, {"capacity": 3}, {"capacity": 1})
+        for options in ({}, {"at_a_time": 1}, {"capacity": 2})
     ]
     assert all(tree == trees[0] for tree in trees[1:])
     assert {tree["selected"] for tree in trees[0].values()} == {3}

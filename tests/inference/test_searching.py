@@ -8,9 +8,12 @@ import pytest
 from graphwalker.errors import KGUnavailable, UserError
 from graphwalker.inference.engine import Completion, Sampling
 from graphwalker.inference.searching import run_searches
+from graphwalker.protocol import chat, interactive
+from graphwalker.protocol.prompts import Prompt
 from graphwalker.protocol.render import render_turn
 from graphwalker.search.searchers import SEARCHERS
 from graphwalker.search.settings import SearchConfig
+from graphwalker.search.vote import winner
 
 SAMPLING = Sampling(max_new_tokens=64)
 
@@ -116,6 +119,36 @@ def test_the_prediction_says_what_was_found_and_what_it_cost(run, searcher):
             assert trajectory.ending == "answered" and trajectory.turns[-1].kind == "answer"
         tokens = trajectory.prompt_tokens + trajectory.completion_tokens + trajectory.observation_tokens
         assert tokens > 0 and trajectory.completion_tokens > 0
+
+
+def test_the_tokens_of_a_branch_are_its_conversation(run, toy_tokenizer):
+    for search in run(searcher="fast_mcts"):
+        if search.trajectory.ending == "answered":
+            whole = chat.messages(search.trajectory, Prompt("compact"))
+            ids = toy_tokenizer.apply_chat_template(whole, tokenize=True)["input_ids"]
+            assert ids[:-1] == winner(search.tree).tokens()
+
+
+def test_the_interactive_protocol(run, toy_kbqa_env, toy_tokenizer, toy_tasks):
+    query = "SELECT ?x WHERE { ns:m.fr ns:location.country.capital ?x }"
+    calls = [("SearchNodes", "France"), ("ExecuteSPARQL", query), ("Done",)]
+    turns = [interactive.render_turn("Next.", interactive.format_call(*call)) for call in calls]
+
+    def act(text, draw):
+        at = text.count("Observation: ")
+        return "Thought: Hm." if draw.random() < 0.3 else turns[min(at, 2)]
+
+    question = toy_tasks[0][0]
+    for searcher in ("classic_mcts", "fast_mcts"):
+        (search,) = run([question], make_env=toy_kbqa_env, act=act, searcher=searcher, selections=12)
+        trajectory = search.trajectory
+        assert trajectory.answer == ("Paris",) and trajectory.extra["executable"]
+        assert trajectory.extra["protocol"] == "interactive" and trajectory.extra["sparql"] == query
+        assert not any(turn.observation.startswith("Observation") for turn in trajectory.turns)
+        whole = chat.messages(trajectory, Prompt("compact"))
+        assert whole[2]["role"] == "user" and whole[2]["content"].startswith("Observation: ")
+        ids = toy_tokenizer.apply_chat_template(whole, tokenize=True)["input_ids"]
+        assert ids[:-1] == winner(search.tree).tokens()
 
 
 def test_states_of_many_searches_are_valued_in_one_call(run):

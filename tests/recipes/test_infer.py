@@ -16,11 +16,12 @@ INFER |= {"value": "ig", "value_model": "model", "value_length": 600, "max_quest
 
 
 @pytest.fixture
-def infer(workspace, toy_tokenizer, run_here):
+def infer(workspace, toy_tokenizer, run_here, capsys):
     set_seed(0)
     toy_tokenizer.save_pretrained(workspace / "model")
     tiny.make_model(toy_tokenizer, width=32, layers=2, heads=1).save_pretrained(workspace / "model")
     workspace.config("infer.yaml", INFER)
+    capsys.readouterr()  # a progress bar of saving
     return lambda *flags: run_here("infer", "--config", "infer.yaml", *flags)
 
 
