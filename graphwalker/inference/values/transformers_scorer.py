@@ -21,6 +21,7 @@ from graphwalker.inference.values.prefixes import Group, batches, share_prefixes
 from graphwalker.inference.values.scorer import Floats, start_token
 
 PASS_TOKENS = 4096  # of one forward pass, padding included
+SMALL_PASS_TOKENS = 256  # reading costs by the token, so padding pays in small passes alone
 HEAD_BYTES = 64 << 20  # of the logits that exist at a time, in float32
 
 
@@ -98,7 +99,7 @@ class TransformersScorer:
     def _read(self, rows: Sequence[_Row], cache: RaggedCache | None) -> list[Floats]:
         """The log-probabilities of what follows, for each row; passes of at most ``pass_tokens``."""
         found: dict[int, Floats] = {}
-        for taken in like_lengths([len(row.new) for row in rows], self.pass_tokens):
+        for taken in like_lengths([len(row.new) for row in rows], self.pass_tokens, SMALL_PASS_TOKENS):
             found.update(zip(taken, self._pass([rows[i] for i in taken], cache), strict=True))
         return [found[i] for i in range(len(rows))]
 
