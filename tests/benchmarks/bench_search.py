@@ -127,7 +127,8 @@ def main() -> int:
         f = figures[name]
         print(
             f"  {name:<13}{f['one']:>8.3f}{f['many']:>9.3f}   {f['ratio']:.2f} times (aim: at least {AIM:g}), "
-            f"of CPU time {f['ratio_of_cpu']:.2f}; {f['actor_calls']:.1f} actor calls and {f['value_calls']:.1f} values a question"
+            f"of CPU time {f['ratio_of_cpu']:.2f}; "
+            f"{f['actor_calls']:.1f} actor calls and {f['value_calls']:.1f} values a question"
         )
     print(f"  actor calls of Fast / Classic  {figures['fast_calls_of_classic']:.3f}")
     if args.out:
