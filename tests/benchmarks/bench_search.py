@@ -68,13 +68,14 @@ def searched(bench: Bench, searcher: str, at_a_time: int | None) -> dict[str, fl
     value = InformationGain(TransformersScorer(bench.model, bench.tokenizer, max_length=EPISODE_TOKENS))
     questions = [replace(t.question, id=f"{i}") for i, t in enumerate(bench.experts)]
     config = SearchConfig(searcher)
-    began = time.perf_counter()
+    began, worked = time.perf_counter(), time.process_time()
     sampling = Sampling(max_new_tokens=TURN_TOKENS)
     found = list(run_searches(questions, bench.make_env, engine, value, config, sampling, at_a_time=at_a_time))
-    seconds = time.perf_counter() - began
+    seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - worked
     assert {s.trajectory.ending for s in found} <= {"answered", "budget"}
     return {
         "seconds": seconds,
+        "cpu_seconds": cpu_seconds,
         "actor_calls": statistics.mean(s.cost.actor_calls for s in found),
         "value_calls": statistics.mean(s.cost.value_calls for s in found),
         "answered": statistics.mean(s.trajectory.answer is not None for s in found),
@@ -91,11 +92,17 @@ def measure(bench: Bench, rounds: int) -> dict:
     figures: dict = {"questions": len(bench.experts), "rows": bench.rows, "threads": torch.get_num_threads()}
     for searcher in ("fast_mcts", "classic_mcts"):
         one, many = (
-            len(bench.experts) / statistics.median(run["seconds"] for run in runs[searcher, at_once])
+            {key: statistics.median(run[key] for run in runs[searcher, at_once]) for key in ("seconds", "cpu_seconds")}
             for at_once in (False, True)
         )
-        costs = {key: round(value, 3) for key, value in runs[searcher, True][0].items() if key != "seconds"}
-        figures[searcher] = {"one": round(one, 3), "many": round(many, 3), "ratio": round(many / one, 2), **costs}
+        costs = runs[searcher, True][0]
+        figures[searcher] = {
+            "one": round(len(bench.experts) / one["seconds"], 3),
+            "many": round(len(bench.experts) / many["seconds"], 3),
+            "ratio": round(one["seconds"] / many["seconds"], 2),
+            "ratio_of_cpu": round(one["cpu_seconds"] / many["cpu_seconds"], 2),
+            **{key: round(costs[key], 3) for key in ("actor_calls", "value_calls", "answered")},
+        }
     calls = [figures[searcher]["actor_calls"] for searcher in ("fast_mcts", "classic_mcts")]
     return {**figures, "fast_calls_of_classic": round(calls[0] / calls[1], 3)}
 
@@ -119,7 +126,8 @@ def main() -> int:
     for name in ("fast_mcts", "classic_mcts"):
         f = figures[name]
         print(
-            f"  {name:<13}{f['one']:>8.3f}{f['many']:>9.3f}   {f['ratio']:.2f} times (aim: at least {AIM:g}); "
+            f"  {name:<13}{f['one']:>8.3f}{f['many']:>9.3f}   {f['ratio']:.2f} times (aim: at least {AIM:g}), "
+            f"of CPU time {f['ratio_of_cpu']:.2f}; "
             f"{f['actor_calls']:.1f} actor calls and {f['value_calls']:.1f} values a question"
         )
     print(f"  actor calls of Fast / Classic  {figures['fast_calls_of_classic']:.3f}")

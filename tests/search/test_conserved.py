@@ -41,7 +41,7 @@ def root_episode(toy_env, toy_tasks):
     return env
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(config=CONFIGS, seed=st.integers(0, 2**16))
 def test_visits_and_rewards_are_conserved(root_episode, drive_class, config, seed):
     draw = random.Random(seed)
