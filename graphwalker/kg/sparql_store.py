@@ -248,10 +248,7 @@ class SparqlStore(ABC):
         capped = {k for k, _ in steps if len(by_step[k]) >= full}
         if self.max_rows and len(rows) >= self.max_rows:
             capped = {steps[0][0]}
-        names = {
-            end: name if name is not None or self.schema.can_mediate(end) else self.schema.id_name(end) or None
-            for end, name in self._best_names(rows).items()
-        }
+        names = self._names_of_ends(rows)
         self._remember(names)
         return {k: self._printed(by_step[k], names) for k, _ in steps}, capped
 
@@ -264,6 +261,13 @@ class SparqlStore(ABC):
             text = end if text is None else text
             chosen[text] = min(end, chosen.get(text, end))
         return sorted(chosen.items())
+
+    def _names_of_ends(self, rows: list[Row]) -> dict[str, str | None]:
+        """The name of each ?x that is no literal, by its id where it has no other and is no mediator."""
+        return {
+            end: name if name is not None or self.schema.can_mediate(end) else self.schema.id_name(end) or None
+            for end, name in self._best_names(rows).items()
+        }
 
     def _best_names(self, rows: list[Row]) -> dict[str, str | None]:
         """The name of each ?x that is no literal: by predicate, then language, then text."""

@@ -101,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, answer, fault=""):
         body = answer.content
         if fault == "anytime":
-            empty = json.dumps({"head": answer.json()["head"], "results": {"bindings": []}}).encode()
+            empty = body[: body.index(b"<result>")] + b"</results></sparql>"
             self._send(200, empty, {"X-SQL-State": "S1TAT", "X-SQL-Message": "Returning incomplete results"})
         elif fault == "blank":
             self._send(200, b"")
@@ -238,7 +238,7 @@ def play(store, tasks, threads):
 
 def uncached(store):
     """Every query goes to the server."""
-    store._answers.get = lambda query, fetch: fetch()
+    store._answers.get = store._kept_near.get = lambda query, fetch: fetch()
     return store
 
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from graphwalker.kg import sparql_store
+from graphwalker.kg import near, sparql_store
 from graphwalker.kg.build import build_kg
 from graphwalker.kg.connect import EDGES, connect_kg
 from graphwalker.kg.guard import QueryLimits, guard
@@ -109,8 +109,10 @@ def test_few_queries_a_call(connected, toy_nt):
 def test_a_hub_is_cut_and_says_so(connected, toy_nt, monkeypatch):
     store = open_kg(connected("oxigraph", toy_nt))
     whole = store.steps("m.fr")
-    monkeypatch.setattr(sparql_store, "HUB", 1)
+    for module in (sparql_store, near):
+        monkeypatch.setattr(module, "HUB", 1)
     store._answers._kept.clear()
+    store._kept_near._kept.clear()
     assert [step.relation for step in store.steps("m.fr")] == [step.relation for step in whole]
     observation = Toolbox(store, strict=False, triples_per_relation=1).get_triples(
         "France", ["location.location.contains"]
@@ -205,8 +207,10 @@ def test_the_queries_of_the_store_itself_pass_the_guard(sparql_server, toy_nt, t
     server = sparql_server("oxigraph", toy_nt)
     store = open_kg(connect_kg(Endpoint(server.url, server.graph), tmp_path / "kg", "freebase", progress=False))
     check(toy_store, [store], 60, seed=4)
-    monkeypatch.setattr(sparql_store, "HUB", 1)
+    for module in (sparql_store, near):
+        monkeypatch.setattr(module, "HUB", 1)
     store._answers._kept.clear()
+    store._kept_near._kept.clear()
     assert store.steps("m.fr") and store.aliases("m.fr") == toy_store.aliases("m.fr")
     assert store.types("m.fr") and not store.is_mediator("m.fr") and list(store.match(head="m.fr"))
     assert len(sent) > 20

@@ -7,8 +7,9 @@ import httpx
 import pytest
 
 from graphwalker.errors import KGUnavailable, UserError
+from graphwalker.kg.answers import Answers
 from graphwalker.kg.breaker import Breaker
-from graphwalker.kg.endpoint import Answers, decoded, pages
+from graphwalker.kg.endpoint import decoded, pages
 from graphwalker.kg.sparql_http import HEADERS, PASSWORD, USER, Endpoint, checked_url, credentials
 from graphwalker.kg.sparql_results import QueryFailed, interpret
 from graphwalker.kg.sparql_store import number
