@@ -44,7 +44,8 @@ class EndpointStore(NearStore):
         self.endpoint = Endpoint.from_json(self.meta.get(STORE), str(self.path / META))
         schema = Schema.from_json(self.meta["profile"], str(self.path))
         spellings = self.path / SPELLINGS
-        super().__init__(schema, *read_kinds(self.path), Spellings(spellings) if spellings.exists() else None)
+        names = Spellings(spellings) if spellings.exists() else None
+        super().__init__(schema, *read_kinds(self.path), names, at_once=max(1, self.endpoint.connections // 4))
         self.max_rows = self.endpoint.max_rows
         self.client = SparqlClient(self.endpoint)
         self._answers = Answers(_CACHED, _CACHED_ROWS)

@@ -2,21 +2,30 @@
 
 `SparqlStore` asks for what a call needs in one query that works it out on the server. Virtuoso takes longer to compile
 such a query than to send all edges of most entities, so a store behind HTTP reads these: two simple queries for the
-edges, and where one leads to a mediator two more for the facts across. An entity with very many edges, or with blank
-nodes around it, which most servers let no query name, is left to the queries of `SparqlStore`.
+edges, and where some lead to mediators two more for the facts across. What several threads want to read at a time is
+read with the same queries. An entity with very many edges, or with blank nodes around it, which most servers let no
+query name, is left to the queries of `SparqlStore`.
 """
 
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from graphwalker.errors import KGUnavailable
 from graphwalker.kg.answers import Answers
+from graphwalker.kg.batches import Batches
 from graphwalker.kg.sparql_store import HUB, Row, SparqlStore
 from graphwalker.kg.store import Step
 
-EDGES, FACTS = 1_000, 4_000  # rows of a query for edges, or for facts across mediators, that are too many
+EDGES, FACTS = 1_000, 4_000  # rows of an entity that are too many: of edges in a direction, of facts across mediators
 _KEPT = 512  # entities
+_TOGETHER = 16  # entities of a query
+
+Both = tuple[list[Row], list[Row]]
+"""Of the edges out of an entity, and into it."""
+Ask = Callable[[list[str], int], list[str]]
+"""From terms and the most rows that are wanted to the queries for both directions."""
 
 
 class Near(NamedTuple):
@@ -30,9 +39,10 @@ class Near(NamedTuple):
 class NearStore(SparqlStore):
     """A `SparqlStore` that keeps the entities it was last asked about."""
 
-    def __init__(self, *args):
+    def __init__(self, *args, at_once: int):
         super().__init__(*args)
         self._kept_near = Answers(_KEPT)
+        self._reading: Batches[Near | None] = Batches(self._read, _TOGETHER, at_once)
 
     @abstractmethod
     def _together(self, queries: Sequence[str]) -> list[list[Row]]:
@@ -56,44 +66,74 @@ class NearStore(SparqlStore):
         return {k: self._printed(near.ends.get(step, ()), near.names) for k, step in steps}, set()
 
     def _near(self, node: str) -> Near | None:
-        return self._kept_near.get(node, lambda: self._read(node))
-
-    def _read(self, node: str) -> Near | None:
         """None for an entity that is left to the queries."""
-        term = "" if node[:1] == '"' else self.queries.term(node)
-        if not term:
+        if node[:1] == '"' or not self.queries.term(node):
             return Near(False, {}, {})
-        most, at_most = (min(bound, HUB, self.max_rows or bound) for bound in (EDGES, FACTS))
-        edges = self._together([self.queries.edges(term, inverse, most) for inverse in (False, True)])
-        if any(len(rows) >= most or _has_blank(rows) for rows in edges):
-            return None
-        near, predicates = Near(any(edges), defaultdict(set), {}), self.schema.name_predicates
-        own = [{"x": node, f"n{predicates.index(row['p'])}": row["x"]} for row in edges[0] if row["p"] in predicates]
-        if self.schema.can_mediate(node) and self._best_names(own).get(node) is None:
-            return near
-        ways = [bool(k) for k, rows in enumerate(edges) if self._add(near, node, bool(k), rows)]
-        walks = self._together([self.queries.across(term, inverse, most, at_most) for inverse in ways]) if ways else []
-        if any(len(rows) >= at_most or _has_blank(rows) for rows in walks):
-            return None
-        for inverse, rows in zip(ways, walks, strict=True):
-            self._add(near, node, inverse, rows)
-        return near
+        return self._kept_near.get(node, lambda: self._reading.get(node))
 
-    def _add(self, near: Near, node: str, inverse: bool, rows: list[Row]) -> bool:
+    def _read(self, nodes: list[str]) -> list[Near | None]:
+        near: dict[str, Near] = {}
+        mediated = []
+        for node, rows in self._rows(self._edges, nodes, EDGES).items():
+            near[node] = Near(any(rows), defaultdict(set), {})
+            if self._is_walked(node, rows[0]) and self._add(near[node], node, rows):
+                mediated.append(node)
+        facts = self._rows(self._across, mediated, FACTS) if mediated else {}
+        for node in mediated:
+            if node in facts:
+                self._add(near[node], node, facts[node])
+            else:
+                del near[node]
+        return [near.get(node) for node in nodes]
+
+    def _edges(self, terms: list[str], most: int) -> list[str]:
+        return [self.queries.edges(terms, inverse, most) for inverse in (False, True)]
+
+    def _across(self, terms: list[str], most: int) -> list[str]:
+        return [self.queries.across(terms, inverse, EDGES * len(terms), most) for inverse in (False, True)]
+
+    def _rows(self, ask: Ask, nodes: Sequence[str], bound: int) -> dict[str, Both]:
+        """The rows of each entity in both directions, without entities with too many or with blank nodes."""
+        found: dict[str, Both] = {node: ([], []) for node in nodes}
+        most = min(bound, HUB, self.max_rows or bound)
+        limit = most if len(found) == 1 else min(2 * most, self.max_rows or 2 * most)
+        answers = self._together(ask([self.queries.term(node) for node in found], limit))
+        for inverse, rows in enumerate(answers):
+            for row in rows:
+                if row["e"] not in found:
+                    raise KGUnavailable(
+                        f"a row about {row['e'][:40]!r} came, which was not asked for", kind="malformed"
+                    )
+                found[row["e"]][inverse].append(row)
+        few = {node: both for node, both in found.items() if max(map(len, both)) < most}
+        if all(len(rows) < limit for rows in answers):
+            return {node: both for node, both in few.items() if not _has_blank(both)}
+        rest = list(few)  # the answer may be cut: without those that are known to have too many, or by halves
+        parts = [rest] if len(rest) < len(found) else [rest[: len(rest) // 2], rest[len(rest) // 2 :]]
+        return {node: both for part in parts if part for node, both in self._rows(ask, part, bound).items()}
+
+    def _is_walked(self, node: str, out: list[Row]) -> bool:
+        """Whether an agent walks on from it: it is no mediator."""
+        level = {predicate: i for i, predicate in enumerate(self.schema.name_predicates)}
+        own = [{"x": node, f"n{level[row['p']]}": row["x"]} for row in out if row["p"] in level]
+        return not self.schema.can_mediate(node) or self._best_names(own).get(node) is not None
+
+    def _add(self, near: Near, node: str, both: Both) -> bool:
         """Put rows (p, x) or (p, q, x), with names, into `near`; returns whether any led to a mediator."""
         visible, can_mediate, mediated = self.schema.is_visible, self.schema.can_mediate, False
-        names = self._names_of_ends(rows)
-        near.names.update(names)
-        for row in rows:
-            parts, end = (row["p"], row["q"]) if "q" in row else (row["p"],), row["x"]
-            if (end == node and (inverse or len(parts) == 2)) or not all(map(visible, parts)):
-                continue
-            if end[0] == '"' or names[end] is not None or not can_mediate(end):
-                near.ends[Step(".".join(parts), inverse, parts)].add(end)
-            else:
-                mediated = True
+        for inverse, rows in zip((False, True), both, strict=True):
+            names = self._names_of_ends(rows)
+            near.names.update(names)
+            for row in rows:
+                parts, end = (row["p"], row["q"]) if "q" in row else (row["p"],), row["x"]
+                if (end == node and (inverse or len(parts) == 2)) or not all(map(visible, parts)):
+                    continue
+                if end[0] == '"' or names[end] is not None or not can_mediate(end):
+                    near.ends[Step(".".join(parts), inverse, parts)].add(end)
+                else:
+                    mediated = True
         return mediated
 
 
-def _has_blank(rows: Iterable[Row]) -> bool:
-    return any(row["x"].startswith("_:") for row in rows)
+def _has_blank(both: Both) -> bool:
+    return any(row["x"].startswith("_:") for rows in both for row in rows)

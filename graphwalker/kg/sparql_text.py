@@ -150,17 +150,20 @@ class Queries:
             blocks.append(f"{name} BIND({predicate} AS ?p) BIND({OWN_NAME} AS ?k)")
         return f"SELECT DISTINCT ?k ?p ?q ?n {{ {any_of(blocks)} }}"
 
-    def edges(self, entity: str, inverse: bool, most: int) -> str:
-        """Rows (p, x, n0, n1, ...): the edges out of an entity (into it), and what may name each other end."""
-        edge = f"?x ?p {entity}" if inverse else f"{entity} ?p ?x"
-        return f"SELECT ?p ?x {self._name_variables} {{ {edge} {self._optional_names()} }} LIMIT {most}"
+    def edges(self, entities: Sequence[str], inverse: bool, most: int) -> str:
+        """Rows (e, p, x, n0, n1, ...): the edges out of some entities (into them), and what may name the other ends."""
+        edge = "?x ?p ?e" if inverse else "?e ?p ?x"
+        wanted = f"SELECT ?e ?p ?x {self._name_variables}"
+        return f"{wanted} {{ VALUES ?e {{ {' '.join(entities)} }} {edge} {self._optional_names()} }} LIMIT {most}"
 
-    def across(self, entity: str, inverse: bool, most: int, at_most: int) -> str:
-        """Rows (p, q, x, n0, n1, ...), `at_most` of them: the facts across a mediator at the first `most` edges out of
-        an entity (into it); mediators are among the ends."""
-        near, far = (f"?c ?q {entity}", "?x ?p ?c") if inverse else (f"{entity} ?p ?c", "?c ?q ?x")
-        walks = f"{self._mediators('?q ?c' if inverse else '?p ?c', near, most)} {far} . {_not_same('?x', entity)}"
-        return f"SELECT ?p ?q ?x {self._name_variables} {{ {walks} {self._optional_names()} }} LIMIT {at_most}"
+    def across(self, entities: Sequence[str], inverse: bool, edges: int, most: int) -> str:
+        """Rows (e, p, q, x, n0, n1, ...): facts across mediators at edges out of some entities (into them), which have
+        fewer than `edges`; mediators are among the ends x."""
+        near, far = ("?c ?q ?e", "?x ?p ?c") if inverse else ("?e ?p ?c", "?c ?q ?x")
+        near = f"VALUES ?e {{ {' '.join(entities)} }} {near}"
+        mediators = self._mediators("?e ?q ?c" if inverse else "?e ?p ?c", near, edges)
+        wanted = f"SELECT ?e ?p ?q ?x {self._name_variables}"
+        return f"{wanted} {{ {mediators} {far} . {_not_same('?x', '?e')} {self._optional_names()} }} LIMIT {most}"
 
     def degrees(self, entity: str) -> str:
         """Rows (k, p, n): how many edges an entity has of each predicate, out (k = 0) and in (k = 2)."""

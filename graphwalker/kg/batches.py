@@ -1,0 +1,60 @@
+"""Questions that several threads ask at a time, answered together."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class _Waiting(Generic[T]):
+    def __init__(self, question: str):
+        self.question, self.taken, self.failed = question, False, False
+        self.answer: list[T] = []  # one, when it is there
+
+
+class Batches(Generic[T]):
+    """`answer` gives the answers to up to `size` questions; `at_once` calls of it are under way at a time.
+
+    A thread that finds a place free answers what is waiting, so nobody waits to be joined by others. A failure of
+    several questions says nothing about one of them: each is then asked again alone.
+    """
+
+    def __init__(self, answer: Callable[[list[str]], list[T]], size: int, at_once: int):
+        self._answer, self._size, self._free = answer, size, at_once
+        self._changed = threading.Condition()
+        self._queue: deque[_Waiting[T]] = deque()
+
+    def get(self, question: str) -> T:
+        """The answer. Raises what `answer` raises for this question alone."""
+        mine: _Waiting[T] = _Waiting(question)
+        with self._changed:
+            self._queue.append(mine)
+        while True:
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: mine.answer or mine.failed or (not mine.taken and self._free)  # noqa: B023
+                )
+                if mine.answer or mine.failed:
+                    break
+                batch = [self._queue.popleft() for _ in range(min(self._size, len(self._queue)))]
+                self._free -= 1
+                for item in batch:
+                    item.taken = True
+            self._work(batch)
+        return mine.answer[0] if mine.answer else self._answer([question])[0]
+
+    def _work(self, batch: list[_Waiting[T]]) -> None:
+        answers: list[T] = []
+        try:
+            answers = self._answer([item.question for item in batch])
+        except Exception:
+            if len(batch) == 1:
+                raise
+        finally:  # of an interrupt too: the others go on
+            with self._changed:
+                self._free += 1
+                for at, item in enumerate(batch):
+                    item.answer, item.failed = answers[at : at + 1], not answers
+                self._changed.notify_all()
