@@ -45,7 +45,7 @@ class EndpointStore(NearStore):
         schema = Schema.from_json(self.meta["profile"], str(self.path))
         spellings = self.path / SPELLINGS
         names = Spellings(spellings) if spellings.exists() else None
-        super().__init__(schema, *read_kinds(self.path), names, at_once=max(1, self.endpoint.connections // 4))
+        super().__init__(schema, *read_kinds(self.path), names, at_once=max(1, self.endpoint.connections // 8))
         self.max_rows = self.endpoint.max_rows
         self.client = SparqlClient(self.endpoint)
         self._answers = Answers(_CACHED, _CACHED_ROWS)
@@ -128,7 +128,11 @@ def decoded(result: Result, short: Callable[[str], str]) -> list[Row]:
     """The rows of a SELECT, with terms as everywhere; `short` makes a node of an IRI. Raises `QueryFailed`."""
     if result.boolean is not None:
         raise QueryFailed("malformed", "the server answered a SELECT with a truth value")
-    return [_Answer((key, _node(term, short)) for key, term in row.items()) for row in result.bindings]
+    names = result.variables
+    return [
+        _Answer({name: _node(term, short) for name, term in zip(names, row, strict=True) if term is not None})
+        for row in result.rows
+    ]
 
 
 class _Answer(dict[str, str]):

@@ -96,7 +96,7 @@ class NearStore(SparqlStore):
         """The rows of each entity in both directions, without entities with too many or with blank nodes."""
         found: dict[str, Both] = {node: ([], []) for node in nodes}
         most = min(bound, HUB, self.max_rows or bound)
-        limit = most if len(found) == 1 else min(2 * most, self.max_rows or 2 * most)
+        limit = most if len(found) == 1 else min(3 * most, self.max_rows or 3 * most)
         answers = self._together(ask([self.queries.term(node) for node in found], limit))
         for inverse, rows in enumerate(answers):
             for row in rows:

@@ -5,7 +5,7 @@ rows it has so far, or none, when its time limit strikes, and says so only in a 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from graphwalker.errors import KGUnavailable
@@ -42,10 +42,11 @@ class NotInXml(QueryFailed):
 
 
 class Result(NamedTuple):
-    """`bindings` of a SELECT, as JSON has them or parsed, or the `boolean` of an ASK; `cut` when the server left rows
-    out."""
+    """Of a SELECT the variables and rows with a term, or None, for each; of an ASK the `boolean`. Terms are as JSON has
+    them, or parsed. `cut` when the server left rows out."""
 
-    bindings: Sequence[Mapping[str, dict[str, str] | Term]]
+    variables: Sequence[str]
+    rows: Sequence[Iterable[dict[str, str] | Term | None]]
     boolean: bool | None
     cut: bool
 
@@ -82,26 +83,26 @@ def interpret(status: int, headers: Mapping[str, str], body: bytes) -> Result:
 def _of_xml(body: bytes, cut: bool) -> Result:
     found = read_xml(body)
     if isinstance(found, bool):
-        return Result([], found, cut)
+        return Result([], [], found, cut)
     if found.variables == [_VIRTUOSO_TRUTH]:
-        return Result([], bool(found.rows), cut)
-    return Result(found.rows, None, cut)
+        return Result([], [], bool(found.rows), cut)
+    return Result(found.variables, found.rows, None, cut)
 
 
 def _of_json(record: Any, cut: bool) -> Result:
     if "boolean" in record:
         if not isinstance(record["boolean"], bool):
             raise ValueError("boolean is neither true nor false")
-        return Result([], record["boolean"], cut)
+        return Result([], [], record["boolean"], cut)
     bindings, variables = record["results"]["bindings"], record["head"]["vars"]
     if not isinstance(bindings, list) or not isinstance(variables, list):
         raise ValueError("bindings or variables that are no list")
     if variables == [_VIRTUOSO_TRUTH]:
-        return Result([], bool(bindings), cut)
+        return Result([], [], bool(bindings), cut)
     for row in bindings:
         for term in row.values():
             _check(term)
-    return Result(bindings, None, cut)
+    return Result(variables, [[row.get(name) for name in variables] for row in bindings], None, cut)
 
 
 def _check(term: Any) -> None:

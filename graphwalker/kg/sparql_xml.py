@@ -19,7 +19,7 @@ class Unreadable(ValueError):
 
 class Table(NamedTuple):
     variables: list[str]
-    rows: list[dict[str, Term]]
+    rows: list[ox.QuerySolution]  # a term or None for each variable
 
 
 def read_xml(body: bytes) -> Table | bool:
@@ -40,7 +40,7 @@ def read_xml(body: bytes) -> Table | bool:
         if isinstance(found, ox.QueryBoolean):
             return bool(found)
         names = [variable.value for variable in found.variables]
-        rows = [{name: term for name, term in zip(names, row, strict=True) if term is not None} for row in found]
+        rows = list(found)
     except SyntaxError as error:
         raise Unreadable(str(error)) from error
     return Table(names, rows)

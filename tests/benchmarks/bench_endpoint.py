@@ -60,7 +60,9 @@ class Batched(SparqlStore):
         self.sent += 1
         self._wrapper.setQuery(sparql)
         answer: Any = self._wrapper.queryAndConvert()
-        return decoded(Result(answer["results"]["bindings"], None, False), self._short)
+        names = answer["head"]["vars"]
+        rows = [[row.get(name) for name in names] for row in answer["results"]["bindings"]]
+        return decoded(Result(names, rows, None, False), self._short)
 
     def execute(self, sparql: str, limits=None):
         raise NotImplementedError

@@ -23,7 +23,7 @@ ROW = {"x": {"type": "literal", "value": "Paris", "xml:lang": "en"}}
 
 
 def test_no_rows_are_an_answer():
-    assert interpret(200, httpx.Headers(), select()).bindings == []
+    assert interpret(200, httpx.Headers(), select()).rows == []
     assert interpret(200, httpx.Headers(), b'{"head": {}, "boolean": false}').boolean is False
 
 
