@@ -11,9 +11,13 @@ class Breaker:
         self._threshold, self._cooldown, self._clock = threshold, cooldown, clock
         self._failures, self._opened = 0, 0.0
 
+    @property
+    def is_open(self) -> bool:
+        return self._failures >= self._threshold
+
     def admits(self) -> bool:
         """Whether a request may go out now; while it is open, one may each time the cooldown is over."""
-        if self._failures < self._threshold:
+        if not self.is_open:
             return True
         if self._clock() - self._opened < self._cooldown:
             return False
@@ -25,5 +29,5 @@ class Breaker:
 
     def failed(self) -> None:
         self._failures += 1
-        if self._failures >= self._threshold:
+        if self.is_open:
             self._opened = self._clock()

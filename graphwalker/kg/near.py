@@ -29,7 +29,7 @@ Ask = Callable[[list[str], int], list[str]]
 
 
 class Near(NamedTuple):
-    """An entity's visible steps with their ends, mediators left out, and the names of these; `known`: it has edges."""
+    """An entity's visible steps with their ends, mediators left out, and the names of all; `known`: it has edges."""
 
     known: bool
     ends: dict[Step, set[str]]
@@ -62,7 +62,8 @@ class NearStore(SparqlStore):
         near = self._near(node)
         if near is None:
             return super()._ends(node, steps)
-        self._remember(near.names)
+        if near.known:
+            self._remember(near.names)
         return {k: self._printed(near.ends.get(step, ()), near.names) for k, step in steps}, set()
 
     def _near(self, node: str) -> Near | None:
@@ -75,8 +76,9 @@ class NearStore(SparqlStore):
         near: dict[str, Near] = {}
         mediated = []
         for node, rows in self._rows(self._edges, nodes, EDGES).items():
-            near[node] = Near(any(rows), defaultdict(set), {})
-            if self._is_walked(node, rows[0]) and self._add(near[node], node, rows):
+            near[node] = Near(any(rows), defaultdict(set), self._own_name(node, rows[0]))
+            is_mediator = near[node].names[node] is None and self.schema.can_mediate(node)
+            if not is_mediator and self._add(near[node], node, rows):
                 mediated.append(node)
         facts = self._rows(self._across, mediated, FACTS) if mediated else {}
         for node in mediated:
@@ -112,11 +114,10 @@ class NearStore(SparqlStore):
         parts = [rest] if len(rest) < len(found) else [rest[: len(rest) // 2], rest[len(rest) // 2 :]]
         return {node: both for part in parts if part for node, both in self._rows(ask, part, bound).items()}
 
-    def _is_walked(self, node: str, out: list[Row]) -> bool:
-        """Whether an agent walks on from it: it is no mediator."""
+    def _own_name(self, node: str, out: list[Row]) -> dict[str, str | None]:
         level = {predicate: i for i, predicate in enumerate(self.schema.name_predicates)}
         own = [{"x": node, f"n{level[row['p']]}": row["x"]} for row in out if row["p"] in level]
-        return not self.schema.can_mediate(node) or self._best_names(own).get(node) is not None
+        return self._names_of_ends(own or [{"x": node}])
 
     def _add(self, near: Near, node: str, both: Both) -> bool:
         """Put rows (p, x) or (p, q, x), with names, into `near`; returns whether any led to a mediator."""

@@ -186,7 +186,8 @@ class SparqlClient:
         )
 
     async def _gather(self, queries: Sequence[str]) -> list[Result]:
-        return await asyncio.gather(*map(self._query, queries))
+        first = [await self._query(queries[0])] if self._breaker.is_open else []  # it admits one, which may close it
+        return [*first, *await asyncio.gather(*map(self._query, queries[len(first) :]))]
 
     async def _query(self, query: str, seconds: float = math.inf) -> Result:
         if not self._breaker.admits():
