@@ -13,6 +13,10 @@ class _Waiting(Generic[T]):
         self.question, self.taken, self.failed = question, False, False
         self.answer: list[T] = []  # one, when it is there
 
+    @property
+    def done(self) -> bool:
+        return bool(self.answer) or self.failed
+
 
 class Batches(Generic[T]):
     """`answer` gives the answers to up to `size` questions; `at_once` calls of it are under way at a time.
@@ -33,24 +37,22 @@ class Batches(Generic[T]):
             self._queue.append(mine)
         while True:
             with self._changed:
-                self._changed.wait_for(
-                    lambda: mine.answer or mine.failed or (not mine.taken and self._free)  # noqa: B023
-                )
-                if mine.answer or mine.failed:
+                self._changed.wait_for(lambda: mine.done or (self._free and not mine.taken))
+                if mine.done:
                     break
                 batch = [self._queue.popleft() for _ in range(min(self._size, len(self._queue)))]
                 self._free -= 1
                 for item in batch:
                     item.taken = True
-            self._work(batch)
+            self._work(batch, mine)
         return mine.answer[0] if mine.answer else self._answer([question])[0]
 
-    def _work(self, batch: list[_Waiting[T]]) -> None:
+    def _work(self, batch: list[_Waiting[T]], mine: _Waiting[T]) -> None:
         answers: list[T] = []
         try:
             answers = self._answer([item.question for item in batch])
         except Exception:
-            if len(batch) == 1:
+            if batch == [mine]:
                 raise
         finally:  # of an interrupt too: the others go on
             with self._changed:
