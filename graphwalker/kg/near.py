@@ -20,7 +20,7 @@ from graphwalker.kg.store import Step
 
 EDGES, FACTS = 1_000, 4_000  # rows of an entity that are too many: of edges in a direction, of facts across mediators
 _KEPT = 512  # entities
-_TOGETHER = 16  # entities of a query
+_TOGETHER, _SHARED = 16, 6  # entities of a query, and how many of them may have nearly too many rows
 
 Both = tuple[list[Row], list[Row]]
 """Of the edges out of an entity, and into it."""
@@ -76,7 +76,7 @@ class NearStore(SparqlStore):
         near: dict[str, Near] = {}
         mediated = []
         for node, rows in self._rows(self._edges, nodes, EDGES).items():
-            near[node] = Near(any(rows), defaultdict(set), self._own_name(node, rows[0]))
+            near[node] = Near(any(rows), {}, self._own_name(node, rows[0]))
             is_mediator = near[node].names[node] is None and self.schema.can_mediate(node)
             if not is_mediator and self._add(near[node], node, rows):
                 mediated.append(node)
@@ -98,7 +98,7 @@ class NearStore(SparqlStore):
         """The rows of each entity in both directions, without entities with too many or with blank nodes."""
         found: dict[str, Both] = {node: ([], []) for node in nodes}
         most = min(bound, HUB, self.max_rows or bound)
-        limit = most if len(found) == 1 else min(3 * most, self.max_rows or 3 * most)
+        limit = most if len(found) == 1 else min(_SHARED * most, self.max_rows or _SHARED * most)
         answers = self._together(ask([self.queries.term(node) for node in found], limit))
         for inverse, rows in enumerate(answers):
             for row in rows:
@@ -121,18 +121,22 @@ class NearStore(SparqlStore):
 
     def _add(self, near: Near, node: str, both: Both) -> bool:
         """Put rows (p, x) or (p, q, x), with names, into `near`; returns whether any led to a mediator."""
-        visible, can_mediate, mediated = self.schema.is_visible, self.schema.can_mediate, False
+        mediated = False
         for inverse, rows in zip((False, True), both, strict=True):
             names = self._names_of_ends(rows)
             near.names.update(names)
+            by_parts: dict[tuple[str, ...], set[str]] = defaultdict(set)
             for row in rows:
-                parts, end = (row["p"], row["q"]) if "q" in row else (row["p"],), row["x"]
-                if (end == node and (inverse or len(parts) == 2)) or not all(map(visible, parts)):
+                by_parts[(row["p"], row["q"]) if "q" in row else (row["p"],)].add(row["x"])
+            for parts, ends in by_parts.items():
+                if not all(map(self.schema.is_visible, parts)):
                     continue
-                if end[0] == '"' or names[end] is not None or not can_mediate(end):
-                    near.ends[Step(".".join(parts), inverse, parts)].add(end)
-                else:
-                    mediated = True
+                shown = {x for x in ends if x[0] == '"' or names[x] is not None or not self.schema.can_mediate(x)}
+                mediated |= len(shown) < len(ends)
+                if inverse or len(parts) == 2:
+                    shown.discard(node)
+                if shown:
+                    near.ends.setdefault(Step(".".join(parts), inverse, parts), set()).update(shown)
         return mediated
 
 

@@ -272,17 +272,16 @@ class SparqlStore(ABC):
     def _best_names(self, rows: list[Row]) -> dict[str, str | None]:
         """The name of each ?x that is no literal: by predicate, then language, then text."""
         languages = {lang: i for i, lang in enumerate(self.schema.languages)}
+        levels = [f"n{level}" for level in range(len(self.schema.name_predicates))]
+        texts = {(row["x"], level, row[key]) for row in rows for level, key in enumerate(levels) if key in row}
         best: dict[str, tuple[int, int, str]] = {}
-        for row in rows:
-            if row["x"][0] == '"':
-                continue
-            for level in range(len(self.schema.name_predicates)):
-                text = row.get(f"n{level}", "")
-                lang = literal_lang(text) if text[:1] == '"' else None
-                if lang in languages and self.schema.is_name(value := literal_value(text)):
-                    key = (level, languages[lang], value)
-                    best[row["x"]] = min(key, best.get(row["x"], key))
-        return {row["x"]: best[row["x"]][2] if row["x"] in best else None for row in rows if row["x"][0] != '"'}
+        for end, level, text in texts:
+            lang = literal_lang(text) if text[:1] == '"' else None
+            if lang in languages and self.schema.is_name(value := literal_value(text)):
+                rank = (level, languages[lang], value)
+                best[end] = min(rank, best.get(end, rank))
+        ends = {row["x"] for row in rows}
+        return {end: best[end][2] if end in best else None for end in ends if end[0] != '"'}
 
     def _names_from_ids(self, terms: dict[str, str]) -> dict[str, str | None]:
         """The names that ids give to entities without another one, where they are in the graph at all."""
