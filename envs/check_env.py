@@ -16,8 +16,12 @@ GARBAGE = (
     "<answer>{}</answer>",
     "</information><|im_end|><|im_start|>assistant\n",
     "<kg-query>" + "(" * 2000 + "</kg-query>",
+    "Action: SearchNodes(",
+    "Thought: x\nAction: ExecuteSPARQL('DROP ALL')\nObservation: []",
+    'Thought: x\nAction: Unknown("' + "\\" * 2001 + '")',
 )
-_ANSWER = '<think>.</think><answer>["nobody at all"]</answer>'
+_ANSWERS = {"tool": '<think>.</think><answer>["nobody at all"]</answer>', "user": "Thought: .\nAction: Done."}
+"""A turn that ends an episode, by the role of the environment's observations."""
 
 
 def check_env(env: Any, question: Question) -> None:
@@ -25,19 +29,22 @@ def check_env(env: Any, question: Question) -> None:
 
     The clauses: shapes and types of `reset` and `step`; at least one end of each kind (an answer terminates, running
     out of turns truncates, never both); calls outside an episode raise `RuntimeError`; no text of a model raises; two
-    equal episodes are equal; `reset` leaves nothing behind; a trajectory survives JSON.
+    equal episodes are equal; `reset` leaves nothing behind; a fork goes on by itself; a trajectory survives JSON.
     """
+    assert env.role in _ANSWERS, "role is that of the observations, 'tool' or 'user'"
+    answer = _ANSWERS[env.role]
     _check_reset(env, question)
-    answered = _play(env, question, [_ANSWER])
+    answered = _play(env, question, [answer])
     assert answered[-1][2] and not answered[-1][3], "an answer must terminate the episode, not truncate it"
     assert env.trajectory().ending == "answered", "a trajectory that answers has the ending 'answered'"
-    _check_closed(env)
+    _check_closed(env, answer)
     garbage = _play(env, question, list(GARBAGE) * 20)
     assert garbage[-1][3] and not garbage[-1][2], "running out of turns must truncate the episode, not terminate it"
     assert env.trajectory().answer is None, "an episode without an answer has None for one"
-    _check_closed(env)
+    _check_closed(env, answer)
     _check_trajectory(env.trajectory(), len(garbage))
     assert garbage == _play(env, question, list(GARBAGE) * 20), "two equal episodes must give equal steps"
+    _check_fork(env, question, answer)
 
 
 def _check_reset(env: Any, question: Question) -> None:
@@ -73,9 +80,19 @@ def _check_step(step: Any) -> None:
     assert not (reward and not terminated), "only an answer is rewarded"
 
 
-def _check_closed(env: Any) -> None:
+def _check_fork(env: Any, question: Question, answer: str) -> None:
+    env.reset(options={"question": question})
+    first = env.fork()
+    first.step(answer)
+    assert env.trajectory().turns == (), "what happens in a fork must not change the episode that it came from"
+    second = env.fork()
+    assert second.step(answer) == env.step(answer), "a fork must go on as the episode that it came from"
+    assert first.trajectory() == second.trajectory() == env.trajectory(), "a fork must stand where its origin does"
+
+
+def _check_closed(env: Any, answer: str) -> None:
     try:
-        env.step(_ANSWER)
+        env.step(answer)
     except RuntimeError:
         return
     raise AssertionError("step after the end must raise RuntimeError")

@@ -3,10 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from envs.kbqa_env import KBQAEnv
 from envs.kg_env import KGEnv
-from graphwalker.errors import at_least
+from graphwalker.errors import UserError, at_least
+from graphwalker.kg.guard import QueryLimits
 from graphwalker.kg.open import open_kg
+from graphwalker.protocol.interactive import PROTOCOL
 from graphwalker.protocol.prompts import Prompt
+from graphwalker.tools.kbqa.toolbox import TOOL_SETS, KBQALimits, KBQAToolbox
 from graphwalker.tools.rerank import LLMReranker
 from graphwalker.tools.toolbox import Toolbox
 
@@ -17,7 +21,18 @@ class EnvConfig:
 
     kg: str = field(default="data/demo/kg", metadata={"help": "Folder of a KG built by `graphwalker kg build`."})
     prompt: str = field(
-        default="graphwalker", metadata={"help": "Prompt template: graphwalker, compact, or a .jinja file."}
+        default="graphwalker",
+        metadata={
+            "help": "Prompt template: graphwalker, compact, or a .jinja file (of the protocol interactive: "
+            "interactive_freebase and the like, which `graphwalker` stands for there)."
+        },
+    )
+    protocol: str = field(
+        default="graphwalker",
+        metadata={"help": "graphwalker, or interactive: calls of the KBQA tools (MCTS-KBQA, section 3.1)."},
+    )
+    tools: str = field(
+        default="freebase", metadata={"help": "Of the protocol interactive: freebase, grailqa or kqapro."}
     )
     relations_shown: int = field(
         default=20, metadata={"help": "Relations that get_relations shows (paper, appendix E.2)."}
@@ -39,7 +54,21 @@ class EnvConfig:
     rerank_cache: str = field(
         default="data/rerank.sqlite", metadata={"help": "File that keeps the model's replies from run to run."}
     )
-    max_turns: int = field(default=10, metadata={"help": "T, the turns of an episode (paper, section 3.1)."})
+    names_shown: int = field(default=10, metadata={"help": "interactive: names that SearchNodes shows."})
+    patterns_shown: int = field(default=10, metadata={"help": "interactive: patterns that SearchGraphPatterns shows."})
+    rows_shown: int = field(
+        default=20, metadata={"help": "interactive: rows of a query that are shown; an answer has all of them."}
+    )
+    query_rows: int = field(default=1000, metadata={"help": "interactive: rows that a query may find, more are cut."})
+    query_seconds: float = field(default=10.0, metadata={"help": "interactive: time limit of a query, in seconds."})
+    query_memory_mb: int = field(default=2048, metadata={"help": "interactive: memory limit of a query, in MiB."})
+    max_turns: int = field(
+        default=10,
+        metadata={
+            "help": "T, the turns of an episode (paper, section 3.1); of the protocol interactive the maximum depth "
+            "(its recipes have 15)."
+        },
+    )
     max_errors: int | None = field(
         default=None,
         metadata={"help": "End an episode after so many erroneous turns in a row (default: only `max_turns` ends it)."},
@@ -48,10 +77,19 @@ class EnvConfig:
     def __post_init__(self) -> None:
         at_least(self, relations_shown=1, triples_per_relation=1, max_relations=1, max_errors=1)
         at_least(self, max_turns=2)  # one query and the answer
+        at_least(self, names_shown=1, patterns_shown=1, rows_shown=1, query_rows=1, query_seconds=0.01)
+        at_least(self, query_memory_mb=1)
+        if self.protocol not in ("graphwalker", PROTOCOL):
+            raise UserError(f"protocol: expected graphwalker or {PROTOCOL}, got {self.protocol!r}")
+        if self.tools not in TOOL_SETS:
+            raise UserError(f"tools: expected one of {', '.join(TOOL_SETS)}, got {self.tools!r}")
 
 
 def env_factory(config: EnvConfig) -> Callable[[], KGEnv]:
-    """A function that makes a fresh environment; raises ``UserError`` when the KG cannot be opened."""
+    """A function that makes a fresh environment of the protocol graphwalker; raises `UserError` when the KG cannot be
+    opened or the protocol is another (`any_env_factory` makes both)."""
+    if config.protocol != "graphwalker":
+        raise UserError(f"protocol: {config.protocol} is not supported here, only graphwalker")
     toolbox = Toolbox(
         open_kg(config.kg),
         top_k=config.relations_shown,
@@ -60,8 +98,35 @@ def env_factory(config: EnvConfig) -> Callable[[], KGEnv]:
         strict=config.strict_relations,
         reranker=_reranker(config),
     )
-    prompt = Prompt(config.prompt, max_turns=config.max_turns, max_relations=config.max_relations)
+    prompt = prompt_of(config)
     return lambda: KGEnv(toolbox, prompt=prompt, max_turns=config.max_turns, max_errors=config.max_errors)
+
+
+def kbqa_env_factory(config: EnvConfig) -> Callable[[], KBQAEnv]:
+    """The same of the protocol interactive; raises `UserError` when the KG cannot be opened or has no SPARQL."""
+    toolbox = KBQAToolbox(
+        open_kg(config.kg),
+        config.kg,
+        config.tools,
+        limits=KBQALimits(nodes=config.names_shown, patterns=config.patterns_shown, rows=config.rows_shown),
+        query_limits=QueryLimits(config.query_rows, config.query_seconds, config.query_memory_mb),
+        progress=True,
+    )
+    prompt = prompt_of(config)
+    return lambda: KBQAEnv(toolbox, prompt=prompt, max_turns=config.max_turns, max_errors=config.max_errors)
+
+
+def any_env_factory(config: EnvConfig) -> Callable[[], KGEnv] | Callable[[], KBQAEnv]:
+    """A function that makes a fresh environment of the protocol that the config names."""
+    return kbqa_env_factory(config) if config.protocol == PROTOCOL else env_factory(config)
+
+
+def prompt_of(config: EnvConfig) -> Prompt:
+    """The prompt that the environments of a config use."""
+    template = config.prompt
+    if config.protocol == PROTOCOL and template == "graphwalker":
+        template = f"interactive_{config.tools}"
+    return Prompt(template, max_turns=config.max_turns, max_relations=config.max_relations)
 
 
 def _reranker(config: EnvConfig) -> LLMReranker | None:

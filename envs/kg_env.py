@@ -1,6 +1,7 @@
 """One question as an episode of at most T turns, Gymnasium-shaped."""
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 from graphwalker.protocol.escape import sound
@@ -52,6 +53,8 @@ class KGEnv:
         self._ending: Ending | None = None
         self._outage = ""
 
+    role = "tool"  # under which its observations are rendered
+
     @property
     def over(self) -> bool:
         """Whether the next call must be `reset`."""
@@ -70,6 +73,14 @@ class KGEnv:
         self._question, self._session = question, self.toolbox.session(question)
         self._turns, self._answer, self._ending, self._outage = [], None, None, ""
         return self.prompt.text(question), {"question_id": question.id, "turns": 0}
+
+    def fork(self) -> "KGEnv":
+        """An episode that stands where this one does; what happens in one does not change the other."""
+        twin = copy(self)
+        twin._turns = list(self._turns)
+        if self._question is not None:
+            twin._session = self._session.fork()
+        return twin
 
     def step(self, text: str, truncated_turn: bool = False) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Take one turn; `truncated_turn` says that the model's text was cut at its token cap.

@@ -24,13 +24,14 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "kg": Command("build, inspect and query knowledge graphs", ("kg", "kg_ask", "connect")),
-    "data": Command("import questions and synthesise trajectories", ("data", "synth")),
+    "data": Command("import questions and synthesise trajectories", ("data", "synth", "actor")),
     "eval": Command("run an agent over questions and score it", ("eval",)),
     "merge": Command("merge a LoRA adapter into its base model", ("merge",)),
     "rescore": Command("compute a run's metrics again from its trajectories", ("rescore",)),
     "doctor": Command("check packages, GPU, disk and a knowledge graph", ("doctor",)),
     "report": Command("write a run's HTML page", ("report",)),
     "sweep": Command("run a sweep's combinations and compare them", ("sweep",)),
+    "kbqa": Command("tables of searches over knowledge bases", ("kbqa",)),
     "mask": Command("show which tokens of trajectories are trained", ("mask",)),
 }
 

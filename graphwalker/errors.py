@@ -46,3 +46,7 @@ class KGUnavailable(Exception):
 
 class QueryRefused(ValueError):
     """A SPARQL query that cannot or must not be run; its message is one line that a model can act on."""
+
+
+class QueryMalformed(QueryRefused):
+    """A SPARQL query that is none: it cannot be parsed."""

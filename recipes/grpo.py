@@ -11,7 +11,6 @@ is made first (recipes/sft.py).
 """
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from trl import GRPOConfig, ModelConfig
 from data_pipelines.dataset import prepare_demo_data
 from envs.factory import EnvConfig, env_factory
 from envs.trl_adapter import adapter_factory
+from graphwalker.children import call
 from graphwalker.errors import UserError
 from graphwalker.inference import load
 from graphwalker.tools.questions import read_questions
@@ -39,9 +39,7 @@ def make_sft_checkpoint() -> None:
         print(f"No SFT checkpoint in {SFT_OUT} yet: making one first with recipes/sft.py", flush=True)
         # one process of its own, whatever this one is a part of
         env = {key: value for key, value in os.environ.items() if not key.startswith(DISTRIBUTED)}
-        status = subprocess.run(
-            [sys.executable, str(Path(__file__).parent / "sft.py")], check=False, env=env
-        ).returncode
+        status = call([sys.executable, str(Path(__file__).parent / "sft.py")], env=env)
         if status != 0:
             raise UserError(f"recipes/sft.py failed (exit status {status}); see its output above")
 

@@ -11,32 +11,35 @@ from pathlib import Path
 
 from trl import ModelConfig, SFTConfig, SFTTrainer
 
+from data_pipelines.actor_demo import prepare_actor_demo
 from data_pipelines.dataset import prepare_demo_data
-from envs.factory import EnvConfig
+from envs.factory import EnvConfig, prompt_of
 from graphwalker.files import file_hash
 from graphwalker.inference import load
 from graphwalker.protocol import chat
-from graphwalker.protocol.prompts import Prompt
+from graphwalker.protocol.interactive import PROTOCOL
 from graphwalker.train import masks, memory, mixture, models, preflight, session, sft_data
 from graphwalker.train.configs import HardwareConfig, TinyConfig, TrajectoryData
 
 DEFAULT = Path(__file__).parent / "sft" / "tiny_demo.yaml"
 
 
-def main() -> None:
+def main(default: Path = DEFAULT) -> None:
     data, env, tiny, hardware, model_args, training = session.parse(
         (TrajectoryData, EnvConfig, TinyConfig, HardwareConfig, ModelConfig, SFTConfig),
-        DEFAULT,
+        default,
         assistant_only_loss=True,
     )
     found = mixture.sources(data, "trajectories", data.trajectories)
     files = ", ".join(source.file for source in found)
     print(f"SFT of {model_args.model_name_or_path} on {files}; output in {training.output_dir}", flush=True)
     preflight.check_template(training)
-    prompt = Prompt(env.prompt, max_turns=env.max_turns, max_relations=env.max_relations)
+    prompt = prompt_of(env)
     with training.main_process_first(desc="data and model"):
         if data.demo_data:
             prepare_demo_data(data.demo_data)
+            if env.protocol == PROTOCOL:
+                prepare_actor_demo(data.demo_data, env)
         trajectories = mixture.read_mixture(
             found, sft_data.read_trajectories, lambda trajectory: trajectory.question, data.max_trajectories
         )
@@ -45,7 +48,7 @@ def main() -> None:
             model_args.model_name_or_path,
             tiny,
             lambda: (chat.messages(t, prompt) for text in texts for t in sft_data.read_trajectories(text)),
-            source=" ".join([env.prompt, *map(file_hash, texts)]),
+            source=" ".join([prompt.template, *map(file_hash, texts)]),
             seed=training.seed,
         )
         path = models.with_turn_tokens(path, tiny.model_cache)

@@ -80,6 +80,33 @@ def toy_kg(toy_nt, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def toy_sparql_kg(toy_nt, tmp_path_factory) -> Path:
+    """The toy KG as a built folder with SPARQL (Oxigraph)."""
+    from graphwalker.kg.build import build_kg
+
+    folder = tmp_path_factory.mktemp("toy") / "sparql"
+    return build_kg(toy_nt, folder, "freebase", store="oxigraph", progress=False)
+
+
+@pytest.fixture(scope="session")
+def toy_kbqa_toolbox(toy_sparql_kg):
+    """The KBQA tools on the toy KG, those of GrailQA included."""
+    from graphwalker.kg.open import open_kg
+    from graphwalker.tools.kbqa.toolbox import KBQAToolbox
+
+    return KBQAToolbox(open_kg(toy_sparql_kg), toy_sparql_kg, "grailqa")
+
+
+@pytest.fixture(scope="session")
+def toy_kbqa_env(toy_kbqa_toolbox):
+    """A function that makes an environment of the interactive protocol on the toy KG, with a short prompt."""
+    from envs.kbqa_env import KBQAEnv
+    from graphwalker.protocol.prompts import Prompt
+
+    return lambda **options: KBQAEnv(toy_kbqa_toolbox, **{"prompt": Prompt("compact"), **options})
+
+
+@pytest.fixture(scope="session")
 def toy_store(toy_kg):
     """The toy KG, open."""
     from graphwalker.kg.open import open_kg

@@ -17,7 +17,8 @@ from data_pipelines.importers.found import Found, split_of, unique
 from data_pipelines.importers.lines import read_lines
 from data_pipelines.importers.records import Row, read_records
 from graphwalker.errors import FileFormatError, UserError
-from graphwalker.types import Entity, Question, Status, Trajectory, Turn
+from graphwalker.protocol.escape import escape_tags
+from graphwalker.types import Ending, Entity, Question, Status, Trajectory, Turn
 
 _DONE = re.compile(r"Done\b")
 _CALL = re.compile(r"\w+\(")
@@ -145,7 +146,8 @@ def _dialogue(blocks: Sequence[Row[tuple[str, str]]], head: dict[str, str], spli
 
 def _trajectory(question: Question, turns: Sequence[Turn], answer: tuple[str, ...] | None) -> Trajectory:
     done = bool(turns) and any(turn.kind == "answer" for turn in turns)
-    return Trajectory(question, tuple(turns), answer if done else None, "answered" if done else "budget")
+    ending: Ending = "answered" if done else "budget"
+    return Trajectory(question, tuple(turns), answer if done else None, ending, extra={"protocol": "interactive"})
 
 
 def _turn(text: str) -> Turn:
@@ -159,7 +161,7 @@ def _turn(text: str) -> Turn:
 
 
 def _observed(turn: Turn, content: str) -> Turn:
-    body = content.removeprefix("Observation:").strip()
+    body = escape_tags(content.removeprefix("Observation:").strip())  # as the environment writes what it shows
     if turn.kind == "answer":
         return turn if not body.startswith("Error") else replace(turn, kind="none", observation=body, status="refused")
     status: Status = turn.status

@@ -66,7 +66,7 @@ class PathWalker:
 
     def _flattened(self, node: str, relation: str, inverse: bool) -> set[str]:
         ends: set[str] = set()
-        for first, second in _halves(relation):
+        for first, second in halves(relation):
             if inverse:
                 middles = [edge.head for edge in self.store.match(relation=second, tail=node)]
                 found = (e.head for m in middles if self._mediates(m) for e in self.store.match(relation=first, tail=m))
@@ -153,7 +153,7 @@ class PathWalker:
         return EXACT if found == gold else PART if gold < found else OTHER
 
 
-def _halves(relation: str) -> Iterable[tuple[str, str]]:
+def halves(relation: str) -> Iterable[tuple[str, str]]:
     """Every way to cut a flattened relation in two at a dot (the halves of a Freebase one hold two dots each)."""
     parts = relation.split(".")
     return [(".".join(parts[:i]), ".".join(parts[i:])) for i in range(1, len(parts))]

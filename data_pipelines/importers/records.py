@@ -96,7 +96,7 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Any]]:
         try:
             value = parse_json(text)
         except ValueError as error:
-            raise FileFormatError(path, number, f"not JSON: {error}") from error
+            raise FileFormatError(path, number, f"not JSON: {error} (the format that was named is JSON)") from error
         yield number, value
 
 
@@ -146,7 +146,7 @@ def _stream(path: Path, parser: Callable[..., Any], prefix: str) -> Iterator[tup
             feed.close()
         except (ijson.JSONError, UnicodeDecodeError) as error:
             problem = str(error).removeprefix("b'").replace("\\n", "\n").splitlines()[0]
-            raise FileFormatError(path, line, f"not JSON: {problem}") from error
+            raise FileFormatError(path, line, f"not JSON: {problem} (the format that was named is JSON)") from error
 
 
 def _depths(piece: bytes, depth: int) -> tuple[int, int]:

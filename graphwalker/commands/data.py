@@ -21,12 +21,24 @@ def add_parser(subparsers: "argparse._SubParsersAction") -> "argparse._SubParser
     _add_oracle(group)
     _add_expert(group)
     _add_split(group)
+    _add_dialogues(group)
+    _add_subset(group)
+    _add_logic_forms(group)
     return group
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the chosen command of the group; returns its exit status."""
-    commands = {"import": _import, "import-kg": _import_kg, "oracle": _oracle, "expert": _expert, "split": _split}
+    commands = {
+        "import": _import,
+        "import-kg": _import_kg,
+        "oracle": _oracle,
+        "expert": _expert,
+        "split": _split,
+        "subset": _subset,
+        "logic-forms": _logic_forms,
+        "replay": _replay,
+    }
     return commands[args.data_command](args)
 
 
@@ -145,12 +157,53 @@ def _add_split(group: "argparse._SubParsersAction") -> None:
     parser.set_defaults(run=run)
 
 
+def _add_dialogues(group: "argparse._SubParsersAction") -> None:
+    parser = group.add_parser(
+        "replay",
+        help="make the calls of recorded KBQA dialogues again on a KG and compare what comes back",
+        description="Prints how many calls gave the same observation, and how the others differ.",
+    )
+    parser.add_argument(
+        "dialogues", type=Path, metavar="DIALOGUES", help="Interactive-KBQA's files, or Trajectory JSONL"
+    )
+    parser.add_argument("--kg", type=Path, required=True, help="a KG with SPARQL")
+    parser.add_argument("--tools", choices=("freebase", "grailqa", "kqapro"), default="freebase")
+    parser.add_argument("--out", type=Path, metavar="OUT.jsonl", help="write every call with both observations")
+    parser.set_defaults(run=run)
+
+
+def _add_subset(group: "argparse._SubParsersAction") -> None:
+    parser = group.add_parser(
+        "subset",
+        help="draw the fixed sample of a question set that all methods share",
+        description="Draws questions at random by the seed and their ids, and keeps the order of the file.",
+    )
+    parser.add_argument("questions", type=Path, metavar="QUESTIONS", help="Question JSONL")
+    parser.add_argument("--out", type=Path, required=True, metavar="OUT.jsonl")
+    parser.add_argument("--count", type=int, required=True, metavar="N", help="such as 500 (CWQ, GrailQA) or 900")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.set_defaults(run=run)
+
+
+def _add_logic_forms(group: "argparse._SubParsersAction") -> None:
+    parser = group.add_parser(
+        "logic-forms",
+        help="write question-to-SPARQL pairs to train the logic-form model on",
+        description="Writes a one-turn trajectory for each question with gold SPARQL; train on them with "
+        "recipes/sft.py and `prompt: logic_form`.",
+    )
+    parser.add_argument("questions", type=Path, metavar="QUESTIONS", help="Question JSONL with gold SPARQL")
+    parser.add_argument("--out", type=Path, required=True, metavar="OUT.jsonl")
+    parser.add_argument("--limit", type=int, help="stop after this many")
+    parser.set_defaults(run=run)
+
+
 def _import(args: argparse.Namespace) -> int:
     from data_pipelines.importers.counts import Counts
     from data_pipelines.importers.formats import TRAJECTORIES
     from data_pipelines.importers.importing import import_from
 
-    _check("--limit", args.limit, 1)
+    check("--limit", args.limit, 1)
     store = None
     if args.kg is not None:
         from graphwalker.kg.open import open_kg
@@ -169,20 +222,20 @@ def _import(args: argparse.Namespace) -> int:
         **{option: value for option in ("parses", "language") if (value := getattr(args, option)) is not None},
     )
     what = "trajectories" if args.format in TRAJECTORIES else "questions"
-    _write(args, made, counts, what, {"format": args.format, "source": str(args.source)})
+    write_counted(args, made, counts, what, {"format": args.format, "source": str(args.source)})
     return 0
 
 
-def _write(args: argparse.Namespace, made: Iterator[T], counts: Any, what: str, source: dict[str, str]) -> None:
+def write_counted(args: argparse.Namespace, made: Iterator[T], counts: Any, what: str, source: dict[str, str]) -> None:
     """Write what is made, at most `--limit`, to `--out`, and beside it where it came from and what was dropped."""
     with atomic_files(args.out, counts_path(args.out)) as (out, beside):
-        written = dump_jsonl(out, _limited(made, args.limit, counts))
+        written = dump_jsonl(out, limited(made, args.limit, counts))
         dump_json(beside, {**source, **counts.to_json()})
     print("\n".join(counts.lines()))
     print(f"{args.out}: {written:,} {what}")
 
 
-def _limited(questions: Iterator[T], limit: int | None, counts: Any) -> Iterator[T]:
+def limited(questions: Iterator[T], limit: int | None, counts: Any) -> Iterator[T]:
     """The questions (or trajectories) with a progress bar; none is an error, so that no empty file is left behind."""
     from tqdm import tqdm
 
@@ -238,9 +291,9 @@ def _expert(args: argparse.Namespace) -> int:
     from graphwalker.tools.toolbox import Toolbox
 
     _check_replay(args)
-    _check("--recovery", args.recovery, 0, 1)
-    _check("--limit", args.limit, 1)
-    _keep_input(args.questions, args.out)
+    check("--recovery", args.recovery, 0, 1)
+    check("--limit", args.limit, 1)
+    keep_input(args.questions, args.out)
     env = KGEnv(Toolbox(open_kg(args.kg), top_k=args.top_k, strict=args.strict), max_turns=args.max_turns)
     questions, others = read_replayable(args.questions, env.toolbox)
     counts = Counts()
@@ -255,7 +308,7 @@ def _expert(args: argparse.Namespace) -> int:
         seed=args.seed,
         counts=counts,
     )
-    _write(args, made, counts, "trajectories", {"questions": str(args.questions)})
+    write_counted(args, made, counts, "trajectories", {"questions": str(args.questions)})
     return 0
 
 
@@ -263,10 +316,10 @@ def _split(args: argparse.Namespace) -> int:
     from data_pipelines.question_split import cut
     from graphwalker.tools.questions import read_questions
 
-    _check("--test-share", args.test_share, 0, 1)
-    _check("--per-hop", args.per_hop, 1)
-    _check("--seed", args.seed, 0)
-    _keep_input(args.questions, args.out_train, args.out_test)
+    check("--test-share", args.test_share, 0, 1)
+    check("--per-hop", args.per_hop, 1)
+    check("--seed", args.seed, 0)
+    keep_input(args.questions, args.out_train, args.out_test)
     parts = cut(read_questions(args.questions), share=args.test_share, per_hop=args.per_hop, seed=args.seed)
     paths = (args.out_train, args.out_test)
     with atomic_files(*paths) as handles:
@@ -278,21 +331,66 @@ def _split(args: argparse.Namespace) -> int:
     return 0
 
 
+def _replay(args: argparse.Namespace) -> int:
+    from tqdm import tqdm
+
+    from data_pipelines.replay import read_dialogues, replay, report
+    from graphwalker.kg.open import open_kg
+    from graphwalker.tools.kbqa.toolbox import KBQAToolbox
+
+    toolbox = KBQAToolbox(open_kg(args.kg), args.kg, args.tools, progress=True)
+    bar = tqdm(read_dialogues(args.dialogues), unit=" dialogues", leave=False, disable=None)
+    dialogues = list(replay(bar, toolbox))
+    if not dialogues:
+        raise UserError(f"{args.dialogues}: no dialogue in this file")
+    if args.out is not None:
+        keep_input(args.dialogues, args.out)
+        with atomic_files(args.out) as (out,):
+            dump_jsonl(out, (call for dialogue in dialogues for call in dialogue.calls))
+    print("\n".join(report(dialogues)))
+    return 0
+
+
+def _subset(args: argparse.Namespace) -> int:
+    from data_pipelines.question_split import subset
+    from graphwalker.files import write_jsonl
+    from graphwalker.tools.questions import read_questions
+
+    keep_input(args.questions, args.out)
+    drawn = subset(read_questions(args.questions), args.count, args.seed)
+    write_jsonl(args.out, drawn)
+    print(f"{args.out}: {len(drawn):,} questions")
+    return 0
+
+
+def _logic_forms(args: argparse.Namespace) -> int:
+    from data_pipelines.importers.counts import Counts
+    from data_pipelines.logic_forms import logic_forms
+    from graphwalker.tools.questions import read_questions
+
+    check("--limit", args.limit, 1)
+    keep_input(args.questions, args.out)
+    counts = Counts()
+    made = logic_forms(read_questions(args.questions), counts)
+    write_counted(args, made, counts, "trajectories", {"questions": str(args.questions)})
+    return 0
+
+
 def _check_replay(args: argparse.Namespace) -> None:
-    _check("--top-k", args.top_k, 1)
-    _check("--max-turns", args.max_turns, 2)
-    _check("--width", args.width, 1)
-    _check("--seed", args.seed, 0)
+    check("--top-k", args.top_k, 1)
+    check("--max-turns", args.max_turns, 2)
+    check("--width", args.width, 1)
+    check("--seed", args.seed, 0)
 
 
-def _check(option: str, value: float | None, least: float, most: float | None = None) -> None:
+def check(option: str, value: float | None, least: float, most: float | None = None) -> None:
     """Raise ``UserError`` when an option is given and out of its range."""
     if value is not None and not least <= value <= (value if most is None else most):
         wanted = f"at least {least}" if most is None else f"from {least} to {most}"
         raise UserError(f"{option} must be {wanted}, got {value}")
 
 
-def _keep_input(source: Path, *outputs: Path) -> None:
+def keep_input(source: Path, *outputs: Path) -> None:
     """Raise ``UserError`` when a file would be written onto the one it is made from, or two onto each other."""
     paths = [path.resolve() for path in outputs]
     if source.resolve() in paths:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from graphwalker.extensions import advice, locked_builds
 from graphwalker.versions import ADVICE, NEEDED, OPTIONAL, OWN, installed_versions, misfits, requirements
 
 BESIDE_TORCH = ("torchvision", "torchaudio", "torchcodec")
@@ -34,6 +35,8 @@ def check_machine() -> Iterator[Finding]:
     yield from check_versions(installed, requirements(installed))
     yield from _companions()
     yield from _gpu()
+    for lock in locked_builds():
+        yield Finding("warning", f"a C++ extension of torch is locked: {lock.parent.name}", advice(lock))
     yield from check_room(Path.cwd(), shutil.disk_usage(Path.cwd()).free, _memory())
 
 

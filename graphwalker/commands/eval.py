@@ -4,8 +4,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-SETTINGS_FILE = "config.yaml"  # where the report looks for a run's settings
-
 
 def add_parser(subparsers: "argparse._SubParsersAction") -> None:
     parser = subparsers.add_parser(
@@ -45,43 +43,31 @@ def run(args: argparse.Namespace) -> int:
     from envs.factory import EnvConfig, env_factory
     from graphwalker.errors import UserError
     from graphwalker.inference.engine import Sampling
+    from graphwalker.inference.partial import is_finished
+    from graphwalker.report.stages import summary
     from graphwalker.tools.questions import read_questions
 
     if args.samples > 1 and Sampling(args.temperature).greedy:
         raise UserError("--samples above 1 needs a --temperature: greedy episodes are all the same")
     settings = {key: str(value) if isinstance(value, Path) else value for key, value in vars(args).items()}
     settings = {key: value for key, value in settings.items() if key not in ("run", "command", "out", "rows", "url")}
-    if _is_finished(args.out, settings):
+    if is_finished(args.out, settings):
         print(f"{args.out} is finished; remove it to run it again")
     else:
         env = EnvConfig(args.kg, args.prompt, max_turns=args.max_turns, strict_relations=not args.any_relation)
         make_env = env_factory(env)
         questions = read_questions(args.questions, make_env().toolbox, args.max_questions)
         _evaluate(args, questions, make_env, settings)
-    return _print_metrics(args.out)
-
-
-def _is_finished(out: Path, settings: dict[str, Any]) -> bool:
-    """Whether this very evaluation is done; raises ``UserError`` when the folder holds another one."""
-    from graphwalker.errors import UserError
-    from graphwalker.yaml_file import read_yaml
-
-    if not (out / SETTINGS_FILE).is_file():
-        return False
-    before = read_yaml(out / SETTINGS_FILE)
-    changed = sorted(str(key) for key in {*before, *settings} if before.get(key) != settings.get(key))
-    if changed:
-        raise UserError(f"{out} holds another evaluation ({', '.join(changed)} changed): choose another --out")
-    return (out / "metrics.json").is_file()
+    print(summary(args.out))
+    print(f"Written to {args.out}; read the episodes with: graphwalker report {args.out}")
+    return 0
 
 
 def _evaluate(args: argparse.Namespace, questions: list, make_env: Any, settings: dict[str, Any]) -> None:
-    import yaml
-
-    from graphwalker.files import atomic_write
     from graphwalker.inference.engine import Sampling
     from graphwalker.inference.evaluate import evaluate
     from graphwalker.inference.load import load_engine
+    from graphwalker.inference.partial import write_settings
     from graphwalker.train.models import prepare_model
 
     engine = load_engine(
@@ -92,25 +78,9 @@ def _evaluate(args: argparse.Namespace, questions: list, make_env: Any, settings
         url=args.url,
         guided=bool(args.guided_turns),
     )
-    with atomic_write(args.out / SETTINGS_FILE) as handle:
-        yaml.safe_dump(settings, handle, allow_unicode=True)
+    write_settings(args.out, settings)
     sampling = Sampling(args.temperature, max_new_tokens=args.turn_tokens)
     evaluate(questions, make_env, engine, sampling, args.out, samples=args.samples, seed=args.seed, progress=args.model)
-
-
-def _print_metrics(out: Path) -> int:
-    from graphwalker.metrics.run_folder import Evaluation
-    from graphwalker.report.stages import whole_metrics, with_interval
-
-    metrics = whole_metrics(Evaluation(out, out.name))
-    overall = metrics["overall"]
-    print(f"{overall['questions']} questions, {overall['episodes']} episodes; value [95% interval]")
-    for name, interval in overall["metrics"].items():
-        print(f"{name:<24}{with_interval(interval)}")
-    for structure, group in metrics["by_structure"].items():
-        print(f"em_set, {structure:<16}{with_interval(group['metrics']['em_set'])}")
-    print(f"Written to {out}; read the episodes with: graphwalker report {out}")
-    return 0
 
 
 def _count(text: str) -> int:

@@ -33,7 +33,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> argparse._SubParsersAc
     query = commands.add_parser("query", help="ask as an agent would")
     query.add_argument("kg", help="the folder of a built knowledge graph")
     query.add_argument(
-        "query", help="""get_relations("France") or get_triples("France", ["location.location.contains"])"""
+        "query",
+        help="""get_relations("France") or get_triples("France", ["location.location.contains"]); with SPARQL also """
+        """the calls of the KBQA tools, such as SearchNodes("France")""",
     )
     query.add_argument("--question", default="", help="the question that relations are ranked against")
     query.add_argument("--top-k", type=int, default=20, help="how many relations to show (default: 20)")
@@ -90,13 +92,20 @@ def _query(args: argparse.Namespace) -> int:
     """Print the observation; 0 when the graph answered (also with nothing), 1 for an error observation."""
     from graphwalker.errors import UserError
     from graphwalker.kg.open import open_kg
+    from graphwalker.protocol.interactive import TOOLS
+    from graphwalker.tools.kbqa.toolbox import KBQAToolbox
     from graphwalker.tools.toolbox import Toolbox
     from graphwalker.types import RAN
 
     if args.top_k < 1 or args.triples < 1:
         raise UserError("--top-k and --triples must be at least 1")
-    toolbox = Toolbox(open_kg(args.kg), top_k=args.top_k, triples_per_relation=args.triples, strict=False)
-    observation = toolbox.session(args.question).run(args.query)
+    store = open_kg(args.kg)
+    if args.query.partition("(")[0].strip() in TOOLS:
+        kind = "kqapro" if store.schema.name == "kqapro" else "grailqa"
+        observation = KBQAToolbox(store, args.kg, kind, progress=True).run(args.query).observation
+    else:
+        toolbox = Toolbox(store, top_k=args.top_k, triples_per_relation=args.triples, strict=False)
+        observation = toolbox.session(args.question).run(args.query)
     print(observation.text)
     return 0 if observation.status in RAN else 1
 

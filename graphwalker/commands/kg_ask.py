@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -53,6 +54,9 @@ def _search(args: argparse.Namespace) -> int:
         else:
             shown = [hit.id, hit.name or "(no name)", f"{hit.match} {hit.score:.0f}", f"{hit.relations} relations"]
             print("\t".join([*shown, ", ".join(hit.types[:3]), *([hit.text] if hit.text != hit.name else [])]))
+    if not hits:
+        of_type = f" of type {args.type}" if args.type else ""
+        print(f"no entity{of_type} is {'described' if args.descriptions else 'called'} so, nor nearly", file=sys.stderr)
     return 0 if hits else 1
 
 

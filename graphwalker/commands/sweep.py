@@ -10,6 +10,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from graphwalker.children import call
 from graphwalker.commands.sweep_plan import SEED, Sweep, combinations, command_line, read_sweep, run_name
 from graphwalker.errors import UserError
 from graphwalker.files import atomic_write, file_hash, locked, parse_json, write_json
@@ -116,12 +117,8 @@ class _Runner:
 
 def _call(command: Sequence[str], log: Path) -> int:
     """Run a command with its output in a log; it ends with this process's interrupt."""
-    with open(log, "ab") as handle, subprocess.Popen(command, stdout=handle, stderr=subprocess.STDOUT) as process:
-        try:
-            return process.wait()
-        except BaseException:
-            process.terminate()
-            raise
+    with open(log, "ab") as handle:
+        return call(command, stdout=handle, stderr=subprocess.STDOUT)
 
 
 def _files(command: Sequence[str]) -> dict[str, str]:

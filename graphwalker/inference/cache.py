@@ -67,6 +67,11 @@ class _AttentionRows:
             self.keys[target] = self.keys[source]
             self.values[target] = self.values[source]
 
+    def swap(self, one: int, other: int) -> None:
+        if self.keys.numel():
+            self.keys[[one, other]] = self.keys[[other, one]]
+            self.values[[one, other]] = self.values[[other, one]]
+
     def clear(self, row: int) -> None:
         """Nothing to do: positions past a row's length are masked."""
 
@@ -96,6 +101,10 @@ class _ConvolutionRows:
     def move(self, source: int, target: int) -> None:
         if self.state is not None:
             self.state[target] = self.state[source]
+
+    def swap(self, one: int, other: int) -> None:
+        if self.state is not None:
+            self.state[[one, other]] = self.state[[other, one]]
 
     def clear(self, row: int) -> None:
         if self.state is not None:
@@ -144,6 +153,13 @@ class RaggedCache(Cache):
         self.lengths[target] = self.lengths[source]
         for layer in self.layers:
             layer.move(source, target)
+
+    @torch.inference_mode()
+    def swap(self, one: int, other: int) -> None:
+        """Exchange the states of two rows."""
+        self.lengths[one], self.lengths[other] = self.lengths[other], self.lengths[one]
+        for layer in self.layers:
+            layer.swap(one, other)
 
     @torch.inference_mode()
     def clear(self, row: int) -> None:

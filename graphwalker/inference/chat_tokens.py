@@ -8,15 +8,22 @@ the template rendered as a whole.
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Literal
 
+from graphwalker.protocol.chat import observation_message
+
+Role = Literal["tool", "user"]
 MARK = "\ue000"  # a private-use character that no template contains
 
 
 class ChatTokens:
-    """Renders and tokenises with a tokenizer whose ``chat_template`` is ours (``protocol.chat.install``)."""
+    """Renders and tokenises with a tokenizer whose ``chat_template`` is ours (``protocol.chat.install``).
 
-    def __init__(self, tokenizer):
-        self.tokenizer = tokenizer
+    ``role`` is that of the observations: ``tool``, or ``user`` for messages that begin with ``Observation: ``.
+    """
+
+    def __init__(self, tokenizer, role: Role = "tool"):
+        self.tokenizer, self.role = tokenizer, role
 
     def prompt(self, messages: Sequence[dict]) -> list[int]:
         """Ids of the messages and the assistant header."""
@@ -38,8 +45,7 @@ class ChatTokens:
     def _around(self) -> tuple[str, str]:
         """What the template puts around an observation, after the end-of-turn token."""
         asked = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
-        seen = {"role": "tool", "name": "kg_query", "content": MARK}
-        text = self._render([*asked, seen], add_generation_prompt=True)
+        text = self._render([*asked, observation_message(MARK, self.role)], add_generation_prompt=True)
         end = self.tokenizer.eos_token
         head = self._render(asked, add_generation_prompt=False)
         prefix = head[: head.rindex(end) + len(end)]

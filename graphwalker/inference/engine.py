@@ -8,7 +8,7 @@ refilled at once and no row waits for the longest of its batch.
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,4 +64,23 @@ class Engine(Protocol):
 
     def finish(self) -> None:
         """Called after the last row: take part in the passes of other processes, where a pass needs them all."""
+        ...
+
+
+@runtime_checkable
+class BranchingEngine(Engine, Protocol):
+    """An engine whose rows can start from a common past that is read once. vLLM's prefix cache needs no telling."""
+
+    def park(self, key: Hashable) -> None:
+        """Release a row whose turn is over, but keep what was read of it for as long as there is room."""
+        ...
+
+    def branch(
+        self, parent: Hashable, keys: Sequence[Hashable], ids: Sequence[int], sampling: Sampling, seeds: Sequence[int]
+    ) -> None:
+        """Start a row for each key as ``add`` would, all with the same ``ids`` and each with a seed of its own.
+
+        ``ids`` go on from what the row ``parent`` held when it was parked, if it was; what is still kept of that is
+        not read again, and ``parent`` is gone.
+        """
         ...

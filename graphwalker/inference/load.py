@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from peft import PeftModel
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from transformers.models.auto.tokenization_auto import get_tokenizer_config
 
@@ -59,6 +59,15 @@ def read_tokenizer(path: str):
     if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what transformers makes of no file at all
         raise UserError(f"{path}: no tokenizer can be loaded from here")
     return tokenizer
+
+
+def read_config(path: str) -> Any:
+    """The configuration of a model's text part; raises ``UserError`` where there is none."""
+    base = adapter_base(path) if is_adapter(path) else path
+    try:
+        return AutoConfig.from_pretrained(base).get_text_config()
+    except (OSError, *_DAMAGED) as error:
+        raise UserError(f"{base}: no model can be loaded from here ({_first_line(error)})") from error
 
 
 def _check_place(path: str) -> None:
@@ -155,6 +164,7 @@ def load_engine(
     *,
     backend: str = "auto",
     capacity: int = 64,
+    parked: int = 0,
     max_length: int = 4096,
     dtype: str = "auto",
     url: str | None = None,
@@ -164,8 +174,9 @@ def load_engine(
 
     ``backend`` ``server`` decodes with ``vllm serve`` at ``url``; the tokenizer still comes from ``path``. ``capacity``
     episodes run at a time, each of at most ``max_length`` tokens. ``guided`` holds every turn to the protocol's form,
-    which vLLM can. An adapter runs on transformers, merged into its model. Raises ``UserError`` for a backend that is
-    not installed, a server that does not answer, and a folder without model or tokenizer.
+    which vLLM can; ``parked`` is the transformers engine's. An adapter runs on transformers, merged into its model.
+    Raises ``UserError`` for a backend that is not installed, a server that does not answer, and a folder without model
+    or tokenizer.
     """
     if backend not in BACKENDS:
         raise UserError(f"unknown backend {backend!r}; one of {', '.join(BACKENDS)}")
@@ -191,7 +202,7 @@ def load_engine(
     if torch.accelerator.is_available():
         model.to(torch.accelerator.current_accelerator())
     try:
-        return TransformersEngine(model, tokenizer, capacity=capacity, max_length=max_length)
+        return TransformersEngine(model, tokenizer, capacity=capacity, parked=parked, max_length=max_length)
     except ValueError as error:
         raise UserError(f"{path}: the backend transformers cannot run this model: {error}") from error
 

@@ -19,10 +19,9 @@ from typing import Any, Protocol
 from graphwalker.errors import UserError
 from graphwalker.inference.chat_tokens import ChatTokens
 from graphwalker.inference.engine import Completion, Engine, Sampling
-from graphwalker.protocol.prompts import final_answer
+from graphwalker.inference.turn_text import fit, room_for, turn_text
 from graphwalker.types import Trajectory
 
-CUT_NOTE = "... (observation cut: no room for the rest)"
 StepResult = tuple[str, float, bool, bool, dict[str, Any]]
 
 
@@ -152,9 +151,7 @@ class _Asked:
 def _ask(rollout: Rollout, done: Completion, engine: Engine, due: int, threads: ThreadPoolExecutor) -> _Asked:
     """Give a finished turn to its environment."""
     rollout.generated(done)
-    text_ids = done.ids[:-1] if done.stopped else done.ids
-    # some tokenizers take the space before a full stop away when they decode; a name may have one
-    text = engine.tokenizer.decode(text_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    text = turn_text(engine.tokenizer, done)
     if rollout.env.waits:
         return _Asked(rollout, done, threads.submit(rollout.env.step, text, truncated_turn=not done.stopped), due)
     return _Asked(rollout, done, rollout.env.step(text, truncated_turn=not done.stopped), 0)
@@ -175,35 +172,12 @@ def _advance(turn: _Asked, engine: Engine, chat: ChatTokens, sampling: Sampling,
     observation, rollout.reward, terminated, truncated, _ = result
     if terminated or truncated:
         return True
-    reserve = min(sampling.max_new_tokens, engine.max_length // 8)  # for the turn that follows
-    room = engine.max_length - len(rollout.prompt_ids) - len(rollout.ids) - reserve
-    ids = chat.observation(observation, stopped=done.stopped)
-    if len(ids) > min(room, max_tokens):
-        rollout.cut[rollout.turns - 1], ids = _cut(observation, min(room, max_tokens), chat, done.stopped)
+    taken = len(rollout.prompt_ids) + len(rollout.ids)
+    seen, ids = fit(observation, chat, room_for(engine, taken, sampling, max_tokens), stopped=done.stopped)
+    if seen != observation:
+        rollout.cut[rollout.turns - 1] = seen
         if not ids:
             return True  # the row is full: the episode ends out of budget
     rollout.observed(ids)
     engine.add(done.key, ids, sampling, 0)
     return False
-
-
-def _cut(observation: str, limit: int, chat: ChatTokens, stopped: bool) -> tuple[str, list[int]]:
-    """The longest run of whole lines that fits with a note, and its ids; empty when not even the note does.
-
-    The line that asks for the final answer stays.
-    """
-    lines = observation.split("\n")
-    end = [CUT_NOTE]
-    if lines[-1] == final_answer():
-        end.append(lines.pop())
-    low, high = 0, len(lines)
-    best: tuple[str, list[int]] = ("", [])
-    while low <= high:
-        middle = (low + high) // 2
-        text = "\n".join(lines[:middle] + end)
-        ids = chat.observation(text, stopped=stopped)
-        if len(ids) <= limit:
-            best, low = (text, ids), middle + 1
-        else:
-            high = middle - 1
-    return best

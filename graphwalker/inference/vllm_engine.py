@@ -27,6 +27,38 @@ def make_llm(**options: Any) -> Any:
         sys.modules.update(hidden)
 
 
+def load_llm(
+    path: str,
+    tokens: int,
+    *,
+    capacity: int = 64,
+    max_length: int = 4096,
+    dtype: str = "auto",
+    memory: float | None = None,
+) -> Any:
+    """A ``vllm.LLM`` of the model in ``path``, whose tokenizer has so many ``tokens``.
+
+    ``dtype`` as `graphwalker.inference.load.load_model` has it; ``memory`` is the share of the device's that it may
+    take. Raises ``UserError`` for a model that vLLM would serve wrongly.
+    """
+    config = AutoConfig.from_pretrained(path)
+    check_servable(path, config, tokens)
+    on_cpu = not torch.accelerator.is_available()
+    if dtype == "auto":
+        dtype = "float32" if on_cpu else "bfloat16"
+    return make_llm(
+        model=path,
+        tokenizer=path,
+        dtype=dtype,
+        max_model_len=min(max_length, config.get_text_config().max_position_embeddings),
+        max_num_seqs=capacity,
+        # on a CPU this is a share of the machine's memory, which others use too
+        gpu_memory_utilization=memory or (0.4 if on_cpu else 0.9),
+        enforce_eager=on_cpu,  # compiling takes minutes there, and runs on a CPU are small
+        logprobs_mode="processed_logprobs",
+    )
+
+
 class VLLMEngine:
     """Decodes with a ``vllm.LLM``: one that `load` makes, or TRL's, colocated with the trainer.
 
@@ -50,22 +82,7 @@ class VLLMEngine:
 
         Raises ``UserError`` for a model that vLLM would serve wrongly.
         """
-        config = AutoConfig.from_pretrained(path)
-        check_servable(path, config, len(tokenizer))
-        on_cpu = not torch.accelerator.is_available()
-        if dtype == "auto":
-            dtype = "float32" if on_cpu else "bfloat16"
-        llm = make_llm(
-            model=path,
-            tokenizer=path,
-            dtype=dtype,
-            max_model_len=min(max_length, config.get_text_config().max_position_embeddings),
-            max_num_seqs=capacity,
-            # on a CPU this is a share of the machine's memory, which others use too
-            gpu_memory_utilization=0.4 if on_cpu else 0.9,
-            enforce_eager=on_cpu,  # compiling takes minutes there, and runs on a CPU are small
-            logprobs_mode="processed_logprobs",
-        )
+        llm = load_llm(path, len(tokenizer), capacity=capacity, max_length=max_length, dtype=dtype)
         return cls(llm, tokenizer, capacity=capacity, max_length=max_length, guided=guided)
 
     def add(self, key: Hashable, ids: Sequence[int], sampling: Sampling, seed: int) -> None:

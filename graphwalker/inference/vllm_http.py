@@ -116,6 +116,19 @@ class VLLMServer:
         }
         return self._run(self._retried(self._turn, body))
 
+    def read(self, ids: list[int]) -> "Future[list[float]]":
+        """Ask for the log-probability of every token but the first. Its result may raise ``UserError``."""
+        body = {
+            "model": self.model,
+            "prompt": ids,
+            "add_special_tokens": False,
+            "max_tokens": 1,
+            "temperature": 0.0,
+            "prompt_logprobs": 0,
+            "return_token_ids": True,
+        }
+        return self._run(self._retried(self._read, body))
+
     def text(self, ids: list[int]) -> str | None:
         """The text of token ids by the server's own tokenizer; None where it does not tell."""
         return self._run(self._retried(self._text, ids)).result()
@@ -185,6 +198,9 @@ class VLLMServer:
     async def _turn(self, body: dict[str, Any]) -> Turn:
         return _turn(await self._send("POST", "/v1/completions", body), body["prompt"], body["max_tokens"])
 
+    async def _read(self, body: dict[str, Any]) -> list[float]:
+        return _logprobs(await self._send("POST", "/v1/completions", body), body["prompt"])
+
     async def _send(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """The JSON of a good answer. Raises ``_Trouble``, and ``UserError`` for a request that is refused."""
         try:
@@ -234,3 +250,16 @@ def _turn(answer: Any, prompt: list[int], limit: int) -> Turn:
     if len(logprobs) != len(ids) or not all(isinstance(value, int | float | None) for value in logprobs):
         raise _Trouble("an answer without a log-probability for each token")
     return Turn(ids, [math.nan if value is None else float(value) for value in logprobs])
+
+
+def _logprobs(answer: Any, prompt: list[int]) -> list[float]:
+    """The log-probabilities of a prompt's own tokens. Raises ``_Trouble`` for anything but all of them."""
+    try:
+        (choice,) = answer["choices"]
+        asked, entries = choice["prompt_token_ids"], choice["prompt_logprobs"][1:]
+        found = [float(entry[str(token)]["logprob"]) for token, entry in zip(prompt[1:], entries, strict=True)]
+    except (KeyError, TypeError, ValueError) as error:
+        raise _Trouble(f"an answer without the prompt's log-probabilities: {str(answer)[:100]}") from error
+    if asked != prompt:
+        raise _Trouble("an answer to another prompt than the one that was sent")
+    return found

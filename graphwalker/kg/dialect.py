@@ -2,17 +2,17 @@
 
 The gold queries of WebQSP, CWQ, GrailQA, LC-QuAD and QALD are written for Virtuoso. They have `OR` for `||`,
 `xsd:datetime(...)`, dates without a time typed as `xsd:dateTime` beside `xsd:gYear` values,
-`SELECT DISTINCT COUNT(?x)`, prefixes that Virtuoso knows without a declaration, prefixed names with several dots
-(standard, but pyoxigraph cannot read them), and sometimes a prefix lost altogether (`PREFIX <http://…>` and then bare
-`people.person.religion`).
+`SELECT DISTINCT COUNT(?x)`, aggregates beside variables without a GROUP BY, prefixes that Virtuoso knows without a
+declaration, prefixed names with several dots (standard, but pyoxigraph cannot read them), and sometimes a prefix lost
+altogether (`PREFIX <http://…>` and then bare `people.person.religion`).
 """
 
 import re
 from collections.abc import Mapping
 from urllib.parse import urljoin
 
-from graphwalker.errors import QueryRefused
-from graphwalker.kg.sparql_grammar import AGGREGATES
+from graphwalker.errors import QueryMalformed
+from graphwalker.kg.aggregates import closing, named_aggregates, punct
 from graphwalker.kg.sparql_tokens import Token, spell, tokenize
 from graphwalker.kg.terms import XSD
 
@@ -55,7 +55,7 @@ def normalise(text: str, prefixes: Mapping[str, str] | None = None, *, dates: bo
 def normal_tokens(tokens: list[Token], prefixes: Mapping[str, str] | None = None, *, dates: bool = True) -> list[Token]:
     """`normalise`, from tokens to tokens."""
     tokens = _words(_without_prefixes(tokens, {**KNOWN_PREFIXES, **(prefixes or {})}))
-    tokens = _projected_aggregates(tokens)
+    tokens = named_aggregates(tokens)
     return with_whole_dates(tokens) if dates else tokens
 
 
@@ -76,7 +76,7 @@ def _without_prefixes(tokens: list[Token], prefixes: dict[str, str]) -> list[Tok
             prefixes[declared[0].text[:-1]] = _resolved(declared[1].text, base)
             at += 3
         else:
-            raise QueryRefused(f"a {tokens[at].word()} that declares nothing")
+            raise QueryMalformed(f"a {tokens[at].word()} that declares nothing")
     found = []
     for token in tokens[at:]:
         if token.kind == "IRI":
@@ -94,22 +94,22 @@ def _without_prefixes(tokens: list[Token], prefixes: dict[str, str]) -> list[Tok
 
 def _resolved(iri: str, base: str) -> str:
     if len(iri) > _LONGEST_IRI:
-        raise QueryRefused(f"an IRI of {len(iri):,} characters, {_LONGEST_IRI:,} are allowed: <{iri[:60]}…")
+        raise QueryMalformed(f"an IRI of {len(iri):,} characters, {_LONGEST_IRI:,} are allowed: <{iri[:60]}…")
     if _SCHEME.match(iri):
         return iri
     try:
         whole = urljoin(base, iri)
     except ValueError as error:  # what the IRI has for a host is none
-        raise QueryRefused(f"<{iri[:60]}> and the BASE <{base[:60]}> make no IRI: {error}") from error
+        raise QueryMalformed(f"<{iri[:60]}> and the BASE <{base[:60]}> make no IRI: {error}") from error
     if not _SCHEME.match(whole):  # without a BASE, or with one such as <urn:x> that nothing is relative to
-        raise QueryRefused(f"<{iri[:60]}> is not a whole IRI")
+        raise QueryMalformed(f"<{iri[:60]}> is not a whole IRI")
     return whole
 
 
 def _expanded(name: str, prefixes: Mapping[str, str]) -> str:
     prefix, _, local = name.partition(":")
     if prefix not in prefixes:
-        raise QueryRefused(f"the prefix {prefix + ':'!r} is not declared")
+        raise QueryMalformed(f"the prefix {prefix + ':'!r} is not declared")
     return prefixes[prefix] + re.sub(r"\\(.)", r"\1", local)
 
 
@@ -129,46 +129,6 @@ def _words(tokens: list[Token]) -> list[Token]:
     return found
 
 
-def _projected_aggregates(tokens: list[Token]) -> list[Token]:
-    """`SELECT [DISTINCT] COUNT(?x) [AS ?n]`, which the standard wants in parentheses, with a name.
-
-    Virtuoso takes such a DISTINCT as one of what is counted.
-    """
-    found: list[Token] = []
-    at = 0
-    while at < len(tokens):
-        distinct = at + 1 < len(tokens) and tokens[at + 1].word() == "DISTINCT"
-        first = at + 1 + distinct
-        if tokens[at].word() != "SELECT" or first >= len(tokens) or tokens[first].word() not in AGGREGATES:
-            found.append(tokens[at])
-            at += 1
-            continue
-        end = _closing(tokens, first + 1)
-        name, rest = Token("VAR", tokens[first].text.lower()), end
-        if rest + 1 < len(tokens) and tokens[rest].word() == "AS" and tokens[rest + 1].kind == "VAR":
-            name, rest = tokens[rest + 1], rest + 2
-        inner = tokens[first + 2 : end - 1]
-        if distinct and inner[:1] and inner[0].word() != "DISTINCT":
-            inner = [Token("WORD", "DISTINCT"), *inner]
-        call = [tokens[first], _punct("("), *inner, _punct(")")]
-        found += [tokens[at], _punct("("), *call, Token("WORD", "AS"), name, _punct(")")]
-        at = rest
-    return found
-
-
-def _closing(tokens: list[Token], start: int) -> int:
-    """The place after the parenthesis that closes the one at `start`."""
-    depth = 0
-    for at in range(start, len(tokens)):
-        if tokens[at].kind == "PUNCT":
-            depth += (tokens[at].text == "(") - (tokens[at].text == ")")
-        if depth == 0:
-            if at == start:
-                break
-            return at + 1
-    raise QueryRefused("a parenthesis is missing or stays open")
-
-
 def with_whole_dates(tokens: list[Token]) -> list[Token]:
     """Dates that are not whole, made to match the graph's and to compare with each other.
 
@@ -185,8 +145,8 @@ def with_whole_dates(tokens: list[Token]) -> list[Token]:
         elif token.kind == "PUNCT" and token.text in ")}]" and len(parens) > 1:
             parens.pop()
         if token == _DATE_TIME and _is(tokens, at + 1, "("):
-            end = _closing(tokens, at + 1)
-            inner = with_whole_dates([_punct("("), *tokens[at + 2 : end - 1], _punct(")")])
+            end = closing(tokens, at + 1)
+            inner = with_whole_dates([punct("("), *tokens[at + 2 : end - 1], punct(")")])
             found += _moment(inner) if len(inner) <= _LONGEST else [token, *inner]
             at = end
         elif expression and token.kind == "VAR" and _compared_with_date(tokens, at):
@@ -236,7 +196,3 @@ def _moment(value: list[Token]) -> list[Token]:
 
 def _is(tokens: list[Token], at: int, text: str) -> bool:
     return at < len(tokens) and tokens[at] == ("PUNCT", text)
-
-
-def _punct(text: str) -> Token:
-    return Token("PUNCT", text)

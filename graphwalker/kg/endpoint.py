@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
-from graphwalker.errors import QueryRefused, UserError
+from graphwalker.errors import QueryMalformed, UserError
 from graphwalker.kg.answers import Answers
 from graphwalker.kg.guard import QueryLimits, Rows, guard
 from graphwalker.kg.kinds import read_kinds
@@ -79,7 +79,7 @@ class EndpointStore(NearStore):
             result = self.client.run(safe.text, limits.seconds)
         except QueryFailed as failure:
             if failure.kind == "query":
-                raise QueryRefused(str(failure)) from failure
+                raise QueryMalformed(str(failure)) from failure
             raise
         if result.boolean is not None:
             return Rows((), boolean=result.boolean)

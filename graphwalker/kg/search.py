@@ -56,10 +56,13 @@ class EntitySearch:
             build_index(store, kg, path, progress=progress)
             return cls(store, kg, path)
 
-    def names(self, query: str, *, limit: int = 10, type: str | None = None, cutoff: float = 60.0) -> list[Hit]:
+    def names(
+        self, query: str, *, limit: int = 10, type: str | None = None, cutoff: float = 60.0, thorough: bool = True
+    ) -> list[Hit]:
         """Entities called `query`, best first: by how they match, score, degree, number of types, id.
 
-        With `type`, only entities of it. A fuzzy match scores at least `cutoff`.
+        With `type`, only entities of it. A fuzzy match scores at least `cutoff`. Unless `thorough`, the store is asked
+        for no more fuzzy matches than are wanted: of equal scores the shorter names, whatever their degree.
         """
         query = _sayable(query)
         folded = fold_accents(query)
@@ -70,7 +73,7 @@ class EntitySearch:
         if len(hits) < limit:
             known = {node for node, *_ in found}
             fuzzy = [row for row in self._fuzzy(folded, cutoff) if row[0] not in known]
-            hits += self._ranked(fuzzy[:_BEARERS], type)
+            hits += self._ranked(fuzzy[: _BEARERS if thorough else limit - len(hits)], type)
         return hits[:limit]
 
     def descriptions(self, query: str, *, limit: int = 10, type: str | None = None) -> list[Hit]:

@@ -4,6 +4,7 @@ Whether a query parses and how depends on the kinds of its tokens alone, so the 
 from one template are parsed once.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib import resources
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from lark import Token as LarkToken
 from lark.exceptions import UnexpectedInput
 from lark.lexer import Lexer
 
-from graphwalker.errors import QueryRefused
+from graphwalker.errors import QueryMalformed
 from graphwalker.kg.sparql_tokens import Token
 
 _WORDS = {
@@ -78,7 +79,7 @@ def terminal(token: Token) -> str:
         return "BOOLEAN"
     if token.text == "a":
         return "A"
-    raise QueryRefused(f"the word {token.text[:40]!r} has no place in a query here")
+    raise QueryMalformed(f"the word {token.text[:40]!r} has no place in a query here")
 
 
 def structure(tokens: list[Token]) -> Structure:
@@ -88,15 +89,24 @@ def structure(tokens: list[Token]) -> Structure:
     if isinstance(found, Structure):
         return found
     if found >= len(tokens):
-        raise QueryRefused("the query ends too early")
-    raise QueryRefused(f"not SPARQL at {tokens[found].written()[:40]!r} (token {found + 1})")
+        raise QueryMalformed("the query ends too early")
+    raise QueryMalformed(f"not SPARQL at {tokens[found].written()[:40]!r} (token {found + 1})")
+
+
+def syntax_tree(tokens: Sequence[Token]) -> Any:
+    """Lark's tree of a query that has a `structure`; each token's ``start_pos`` is its place in `tokens`."""
+    return _tree(tuple(map(terminal, tokens)))
+
+
+def _tree(kinds: tuple[str, ...]) -> Any:
+    return _parser().parse(kinds).children[0]  # type: ignore[arg-type]  # what the lexer below reads
 
 
 @lru_cache(maxsize=1024)
 def _structure(kinds: tuple[str, ...]) -> Structure | int:
     """The structure, or the place of the token that does not fit."""
     try:
-        tree: Any = _parser().parse(kinds).children[0]  # type: ignore[arg-type]  # what the lexer below reads
+        tree = _tree(kinds)
     except UnexpectedInput as error:
         token = getattr(error, "token", None)
         return len(kinds) if token is None or token.type == "$END" else int(token.start_pos)

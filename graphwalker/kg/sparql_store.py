@@ -155,10 +155,19 @@ class SparqlStore(ABC):
         shown = self._shown(every)
         wanted = {relation: _followed(relation, shown, sorted(every)) for relation in relations}
         numbered = sorted({step for steps in wanted.values() for step in steps})
-        ends, capped = self._ends(node, list(enumerate(numbered)))
+        ends, capped = self._ends(node, list(enumerate(numbered)), HUB + 1)
         by_step = {step: ends[k] for k, step in enumerate(numbered)}
         cut = {step for k, step in enumerate(numbered) if k in capped}
         return [_expansion(node, relation, wanted[relation], by_step, cut, limit) for relation in relations]
+
+    def walks(self, node: str) -> list[Step]:
+        """The visible steps of a node, sorted: also those of a mediator, and those that state a declared reverse."""
+        return sorted(self._all_steps(node, of_mediator=True))
+
+    def ends(self, node: str, steps: Sequence[Step], most: int) -> list[list[tuple[str, str]]]:
+        """For each of a node's `walks`, (name, id) of its other ends: of the graph's first `most`, sorted by name."""
+        found, _ = self._ends(node, list(enumerate(steps)), most)
+        return [found[k] for k in range(len(steps))]
 
     def query(self, sparql: str) -> list[Row] | bool:
         """The rows of a SELECT, or the truth of an ASK, with terms as everywhere. IRIs must be written whole.
@@ -174,8 +183,8 @@ class SparqlStore(ABC):
 
     # From here on: how steps and ends are read.
 
-    def _all_steps(self, node: str) -> set[Step]:
-        """The visible steps, with those that state a declared reverse."""
+    def _all_steps(self, node: str, *, of_mediator: bool = False) -> set[Step]:
+        """The visible steps, with those that state a declared reverse; a mediator's own only where they are asked."""
         if node[:1] == '"' or not (term := self.queries.term(node)):
             return set()
         hub, own, rows = False, [], []
@@ -191,7 +200,7 @@ class SparqlStore(ABC):
                 rows.append((k, row))
         if own:
             self._remember(self._best_names(own))
-        elif self.schema.can_mediate(node):
+        elif self.schema.can_mediate(node) and not of_mediator:
             return set()
         if hub:
             rows = self._steps_of_hub(term)
@@ -230,21 +239,23 @@ class SparqlStore(ABC):
 
         return sorted(step for step in steps if not again(step))
 
-    def _ends(self, node: str, steps: list[tuple[int, Step]]) -> tuple[dict[int, list[tuple[str, str]]], set[int]]:
+    def _ends(
+        self, node: str, steps: list[tuple[int, Step]], most: int
+    ) -> tuple[dict[int, list[tuple[str, str]]], set[int]]:
         """(name, id) of the other ends of each numbered step, sorted, each name once; and the steps with too many."""
         if not steps:
             return {}, set()
-        rows = self.rows(self.queries.ends(self.queries.term(node), steps, HUB + 1))
+        rows = self.rows(self.queries.ends(self.queries.term(node), steps, most))
         if self.max_rows and len(rows) >= self.max_rows and len(steps) > 1:
             middle = len(steps) // 2  # the server may have cut the answer: ask for less at a time
-            ends, capped = self._ends(node, steps[:middle])
-            more, more_capped = self._ends(node, steps[middle:])
+            ends, capped = self._ends(node, steps[:middle], most)
+            more, more_capped = self._ends(node, steps[middle:], most)
             return ends | more, capped | more_capped
         by_step: dict[int, set[str]] = defaultdict(set)
         numbers = range(steps[0][0], steps[-1][0] + 1)
         for row in rows:
             by_step[_label(row["k"], numbers)].add(row["x"])
-        full = min(HUB + 1, self.max_rows or HUB + 1)
+        full = min(most, self.max_rows or most)
         capped = {k for k, _ in steps if len(by_step[k]) >= full}
         if self.max_rows and len(rows) >= self.max_rows:
             capped = {steps[0][0]}

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from graphwalker.errors import QueryRefused
+from graphwalker.errors import QueryMalformed
 from graphwalker.kg.terms import literal, parse_literal
 
 _BASE = (
@@ -72,7 +72,7 @@ def tokenize(text: str) -> list[Token]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise QueryRefused(f"not SPARQL at {_excerpt(text[at:])}")
+            raise QueryMalformed(f"not SPARQL at {_excerpt(text[at:])}")
         kind, word, at = str(match.lastgroup), match[0], match.end()
         if kind == "IRI" or kind == "VAR":
             word = word[1:-1] if kind == "IRI" else word[1:]
@@ -81,6 +81,28 @@ def tokenize(text: str) -> list[Token]:
         if kind != "SPACE":
             found.append(Token(kind, word))
     return found
+
+
+def one_line(text: str) -> str:
+    """A query with every run of spaces and line breaks as one space."""
+    return " ".join(text.split())
+
+
+def without_comments(text: str) -> str:
+    """A query with a space in the place of each comment, else to the letter; what is not SPARQL stays as it is.
+
+    >>> without_comments("SELECT ?x # who is it\\nWHERE { ?x <http://a#b> '#1' }")
+    "SELECT ?x  \\nWHERE { ?x <http://a#b> '#1' }"
+    """
+    parts: list[str] = []
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            return text
+        parts.append(" " if match[0].startswith("#") else match[0])
+        at = match.end()
+    return "".join(parts)
 
 
 def spell(tokens: Iterable[Token]) -> str:
@@ -107,17 +129,17 @@ def _expand_escapes(text: str) -> str:
         code = match[1] or match[2]
         if code is None:
             if match[3] in ("u", "U"):
-                raise QueryRefused(f"broken escape {text[match.start() : match.start() + 10]!r}")
+                raise QueryMalformed(f"broken escape {text[match.start() : match.start() + 10]!r}")
             return match[0]
         if int(code, 16) > 0x10FFFF:
-            raise QueryRefused(f"no character has the number of {match[0]!r}")
+            raise QueryMalformed(f"no character has the number of {match[0]!r}")
         character = chr(int(code, 16))
         # In a string these would end it or begin another escape; elsewhere they have no place.
         return {"\n": "\\n", "\r": "\\r"}.get(character, "\\" + character if character in "\\\"'" else character)
 
     expanded = _ESCAPE.sub(one, text)
     if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in expanded):
-        raise QueryRefused("a NUL or half of a surrogate pair is no text")
+        raise QueryMalformed("a NUL or half of a surrogate pair is no text")
     return expanded
 
 
@@ -134,4 +156,4 @@ def _string_value(quoted: str) -> str:
     try:
         return parse_literal(f'"{escaped}"')[0]
     except ValueError as error:
-        raise QueryRefused(f"in the string {quoted[:40]!r}: {error}") from error
+        raise QueryMalformed(f"in the string {quoted[:40]!r}: {error}") from error

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from graphwalker.errors import KGUnavailable, QueryRefused, UserError
+from graphwalker.errors import KGUnavailable, QueryMalformed, QueryRefused, UserError
 from graphwalker.kg.guard import QueryLimits, Rows, guard
 from graphwalker.kg.meta import read_meta
 
@@ -68,7 +68,8 @@ class QueryWorker:
         with self._lock:
             reply = self._ask(safe.text, limits)
         if "refused" in reply:
-            raise QueryRefused(reply["refused"])
+            kind = QueryMalformed if reply["refused"].startswith("SPARQL:") else QueryRefused
+            raise kind(reply["refused"])
         if "error" in reply:
             raise KGUnavailable(f"{self.path}: {reply['error']}")
         if "boolean" in reply:

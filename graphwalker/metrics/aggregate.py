@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphwalker.metrics.bootstrap import RESAMPLES, Interval, mean_interval, random_stream, ratio_intervals
+from graphwalker.metrics.bootstrap import RESAMPLES, Interval, mean_interval, random_stream, table_intervals
 from graphwalker.metrics.trajectory import ERROR_STATUSES, METRICS, EpisodeScore, score_trajectory
 from graphwalker.types import ENDINGS, SCHEMA, Trajectory
 
@@ -81,11 +81,11 @@ def paired_difference(
     return {
         "questions": len(ids),
         "unpaired": len(before.keys() ^ after.keys()),
-        "before": _rounded(pairs[:, 0].mean() if ids else math.nan),
-        "after": _rounded(pairs[:, 1].mean() if ids else math.nan),
-        "difference": _rounded(found.value),
-        "low": _rounded(found.low),
-        "high": _rounded(found.high),
+        "before": rounded(pairs[:, 0].mean() if ids else math.nan),
+        "after": rounded(pairs[:, 1].mean() if ids else math.nan),
+        "difference": rounded(found.value),
+        "low": rounded(found.low),
+        "high": rounded(found.high),
         "excludes_zero": bool(found.low > 0 or found.high < 0),
     }
 
@@ -107,29 +107,22 @@ def _groups(scores: Sequence[EpisodeScore], key, seed: int, name: str, resamples
 
 
 def _group(scores: Sequence[EpisodeScore], seed: int, name: str, resamples: int) -> dict[str, Any]:
-    questions = {question: i for i, question in enumerate(dict.fromkeys(score.question_id for score in scores))}
-    rows = np.array([questions[score.question_id] for score in scores], dtype=np.intp)
     columns = [[score.values[metric] for score in scores] for metric in METRICS]
     columns += [[float(status in score.statuses) for score in scores] for status in ERROR_STATUSES]
     table = np.array(columns, dtype=np.float64).reshape(len(columns), len(scores)).T  # (episodes, metrics)
-    defined = ~np.isnan(table)
-    sums, counts = np.zeros((2, len(questions), table.shape[1]))
-    np.add.at(sums, rows, np.where(defined, table, 0.0))
-    np.add.at(counts, rows, defined)
-    found = ratio_intervals(sums, counts, random_stream(seed, name), resamples)
-    intervals = [Interval(*map(float, ends)) for ends in zip(*found, strict=True)]
-    of = counts.sum(axis=0).astype(int).tolist()
+    ids = [score.question_id for score in scores]
+    intervals, of = table_intervals(ids, table, random_stream(seed, name), resamples)
     errors = zip(ERROR_STATUSES, intervals[len(METRICS) :], strict=True)
     return {
-        "questions": len(questions),
+        "questions": len(set(ids)),
         "episodes": len(scores),
         "metrics": {
-            metric: {**_plain(interval), "episodes": n}
+            metric: {**plain_interval(interval), "episodes": n}
             for metric, interval, n in zip(METRICS, intervals, of, strict=False)
         },
         "pass_at_k": {metric: _pass_table(scores, metric, seed, name, resamples) for metric in PASS_AT_K},
         "errors": {
-            status: {"turns": sum(score.statuses.get(status, 0) for score in scores), "share": _plain(interval)}
+            status: {"turns": sum(score.statuses.get(status, 0) for score in scores), "share": plain_interval(interval)}
             for status, interval in errors
         },
     }
@@ -145,14 +138,14 @@ def _pass_table(scores: Sequence[EpisodeScore], metric: str, seed: int, name: st
     for k in sorted({2**i for i in range(most.bit_length()) if 2**i <= most} | ({most} if most else set())):
         values = np.array([pass_at_k(len(hits), sum(hits), k) for hits in right.values() if len(hits) >= k])
         found = mean_interval(values, random_stream(seed, name, metric, f"pass@{k}"), resamples)
-        table[str(k)] = {**_plain(found), "questions": len(values)}
+        table[str(k)] = {**plain_interval(found), "questions": len(values)}
     return table
 
 
-def _plain(interval: Interval) -> dict[str, float | None]:
-    return {"value": _rounded(interval.value), "low": _rounded(interval.low), "high": _rounded(interval.high)}
+def plain_interval(interval: Interval) -> dict[str, float | None]:
+    return {"value": rounded(interval.value), "low": rounded(interval.low), "high": rounded(interval.high)}
 
 
-def _rounded(value: float) -> float | None:
+def rounded(value: float) -> float | None:
     """Six digits, so that the last bits of a sum's order do not show; JSON has no NaN."""
     return None if math.isnan(value) else round(float(value), 6)

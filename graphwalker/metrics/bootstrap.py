@@ -1,7 +1,7 @@
 """Percentile bootstrap over questions: repeated episodes of one question are drawn together, for they depend on it."""
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +41,24 @@ def ratio_intervals(
         draws = [(w @ sums) / (w @ counts) for w in _weights(len(sums), rng, resamples)]
     low, high = _ends(np.concatenate(draws) if draws else np.full((1, sums.shape[1]), np.nan))
     return value, low, high
+
+
+def table_intervals(
+    questions: Sequence[Hashable], table: Floats, rng: np.random.Generator, resamples: int = RESAMPLES
+) -> tuple[list[Interval], list[int]]:
+    """The mean of each column of ``table`` (E, M) over episodes, with its interval, and over how many it is defined.
+
+    ``questions`` (E) says which question an episode is of; NaN is a value that an episode does not define.
+    """
+    places = {question: i for i, question in enumerate(dict.fromkeys(questions))}
+    rows = np.array([places[question] for question in questions], dtype=np.intp)
+    defined = ~np.isnan(table)
+    sums, counts = np.zeros((2, len(places), table.shape[1]))
+    np.add.at(sums, rows, np.where(defined, table, 0.0))
+    np.add.at(counts, rows, defined)
+    found = ratio_intervals(sums, counts, rng, resamples)
+    intervals = [Interval(*map(float, ends)) for ends in zip(*found, strict=True)]
+    return intervals, counts.sum(axis=0).astype(int).tolist()
 
 
 def mean_interval(values: Floats, rng: np.random.Generator, resamples: int = RESAMPLES) -> Interval:

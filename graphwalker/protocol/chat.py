@@ -11,6 +11,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from graphwalker.errors import UserError
+from graphwalker.protocol.interactive import OBSERVATION, PROTOCOL
 from graphwalker.protocol.prompts import Prompt, read_template
 from graphwalker.types import Trajectory
 
@@ -20,7 +21,8 @@ TOOL_NAME = "kg_query"
 class Family(NamedTuple):
     """How a family of models writes a conversation: ``begin``, then ``open + role + body + text + end + gap`` a turn.
 
-    ``tokens`` are the special tokens among these; a tokenizer that has them all is of the family.
+    ``tokens`` are the special tokens among these; a tokenizer that has them all is of the family. ``assistant`` and
+    ``system`` are the names it has for these roles.
     """
 
     tokens: tuple[str, ...]
@@ -29,11 +31,13 @@ class Family(NamedTuple):
     body: str
     end: str
     gap: str
+    assistant: str = "assistant"
+    system: str = "system"
 
     @property
     def template(self) -> str:
         """The Jinja chat template, whole in itself: a tokenizer is saved with it."""
-        fields = ("begin", "open", "body", "end", "gap")
+        fields = self._fields[1:]
         values = ", ".join(json.dumps(getattr(self, field)) for field in fields)
         return f"{{%- set {', '.join(fields)} = {values} %}}" + read_template("chat.jinja")
 
@@ -46,7 +50,7 @@ class Family(NamedTuple):
         call = {"name": TOOL_NAME, "arguments": {"query": "{content}"}}
         return {
             "defaults": {"role": "assistant"},
-            "start_anchor": f"{self.open}assistant{self.body}",
+            "start_anchor": f"{self.open}{self.assistant}{self.body}",
             "fields": {
                 "reasoning_content": {"open": "<think>", "close_pattern": r"</think>\s*", "content": "text"},
                 "tool_calls": {
@@ -64,7 +68,9 @@ class Family(NamedTuple):
 CHATML = Family(("<|im_start|>", "<|im_end|>"), "", "<|im_start|>", "\n", "<|im_end|>", "\n")
 _LLAMA3 = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
 LLAMA3 = Family(_LLAMA3, _LLAMA3[0], _LLAMA3[1], _LLAMA3[2] + "\n\n", _LLAMA3[3], "")
-FAMILIES = (CHATML, LLAMA3)
+_GEMMA = ("<bos>", "<start_of_turn>", "<end_of_turn>")
+GEMMA = Family(_GEMMA, _GEMMA[0], _GEMMA[1], "\n", _GEMMA[2], "\n", assistant="model", system="user")  # Gemma 2 and 3
+FAMILIES = (CHATML, LLAMA3, GEMMA)
 TURN_START, TURN_END = CHATML.tokens  # of the family that a tokenizer without turn tokens is given
 
 
@@ -96,13 +102,24 @@ def messages(trajectory: Trajectory, prompt: Prompt) -> list[dict[str, str]]:
 
 
 def turn_messages(trajectory: Trajectory) -> list[dict[str, str]]:
-    """The turns and their observations; an answer ends the episode, so no observation follows it."""
+    """The turns and their observations; an answer ends the episode, so no observation follows it.
+
+    An observation is a tool's message, in the interactive protocol (``extra["protocol"]``) a user's.
+    """
+    interactive = trajectory.extra.get("protocol") == PROTOCOL
     result = []
     for turn in trajectory.turns:
         result.append({"role": "assistant", "content": turn.text})
         if turn.observation:
-            result.append({"role": "tool", "name": TOOL_NAME, "content": turn.observation})
+            result.append(observation_message(turn.observation, "user" if interactive else "tool"))
     return result
+
+
+def observation_message(body: str, role: str = "tool") -> dict[str, str]:
+    """An observation as a message of an environment's ``role``: "tool" (GraphWalker) or "user" (interactive)."""
+    if role == "user":
+        return {"role": "user", "content": OBSERVATION + body}
+    return {"role": "tool", "name": TOOL_NAME, "content": body}
 
 
 def render(conversation: list[dict[str, str]]) -> str:

@@ -8,9 +8,11 @@ import re
 
 # Line breaks are those of str.splitlines: an observation is read line by line.
 _BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
-# Beside the protocol's own tags: `<|...` opens a control token for Qwen and Llama, `<s>` and the like for others.
+# Beside the protocol's own tags: `<|...` opens a control token for Qwen and Llama; `<start_of_turn>`, `<s>` and the
+# like are others'.
 _TAG = re.compile(
-    r"<(?=\||/?(?:think|kg-query|information|answer|tool_call|tool_response|s|unk|pad|bos|eos|mask)>)", re.IGNORECASE
+    r"<(?=\||/?(?:think|kg-query|information|answer|tool_call|tool_response|(?:start|end)_of_turn|s|unk|pad|bos|eos|mask)>)",
+    re.IGNORECASE,
 )
 _UNSAFE = re.compile(r"[\\<" + _BREAKS + "\ud800-\udfff]")
 _BREAK = re.compile(f"[{_BREAKS}]")

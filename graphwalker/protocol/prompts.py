@@ -10,7 +10,8 @@ from graphwalker.errors import UserError
 from graphwalker.protocol.escape import escape_name, escape_tags
 from graphwalker.types import Question
 
-BUILT_IN = ("graphwalker", "compact")
+_INTERACTIVE = ("interactive_freebase", "interactive_grailqa", "interactive_kqapro", "interactive_compact")
+BUILT_IN = ("graphwalker", "compact", *_INTERACTIVE, "logic_form")
 
 
 class Prompt:

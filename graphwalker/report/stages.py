@@ -96,6 +96,17 @@ def _is_like(value: Any, like: Any) -> bool:
     return isinstance(value, type(like)) and not isinstance(value, bool)
 
 
+def summary(out: Path) -> str:
+    """The metrics of one evaluation's folder as text, a line each."""
+    metrics = whole_metrics(Evaluation(out, out.name))
+    overall = metrics["overall"]
+    lines = [f"{overall['questions']} questions, {overall['episodes']} episodes; value [95% interval]"]
+    lines += [f"{name:<24}{with_interval(interval)}" for name, interval in overall["metrics"].items()]
+    for structure, group in metrics["by_structure"].items():
+        lines.append(f"em_set, {structure:<16}{with_interval(group['metrics']['em_set'])}")
+    return "\n".join(lines)
+
+
 def structures(rows: Iterable[StageRow]) -> list[str]:
     """The structures that the rows have: chains by length, then the others."""
     return sorted({structure for row in rows for structure in row.metrics["by_structure"]})

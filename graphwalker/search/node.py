@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from graphwalker.types import Ending, Turn
+from graphwalker.types import Ending, Question, Turn
 
 
 class Episode(Protocol):
@@ -37,6 +37,7 @@ class Node:
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)  # of the generated tokens alone
     ending: Ending | None = None  # not None: terminal
+    limit: str = ""  # the search's own limit that ended it: "depth", or "length" (no room for another turn)
     answer: tuple[str, ...] | None = None
     number: int = 0
     depth: int = 0
@@ -70,3 +71,8 @@ class Node:
         yield self
         for child in self.children:
             yield from child.walk()
+
+
+def question_of(node: Node) -> Question:
+    """The question of a state's search."""
+    return node.path()[0].episode.trajectory().question

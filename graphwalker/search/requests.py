@@ -26,6 +26,14 @@ class Score:
     nodes: Sequence[Node]
 
 
-Search = Generator[Expand | Score, list[Any], None]
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Expansions that need not wait for each other; the answer is a list with the new nodes of each, in their order."""
+
+    expansions: Sequence[Expand]
+
+
+Request = Expand | Together | Score
+Search = Generator[Request, list[Any], None]
 Value = Callable[[Sequence[Node]], Sequence[float]]
 """A value function: one float a state, the states of many questions in one call."""

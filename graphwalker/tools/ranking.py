@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import bm25s
 import numpy as np
+from rapidfuzz import fuzz
 
 _WORD = re.compile(r"[^\W\d_]+|\d+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -78,3 +79,22 @@ class RelationRanker:
         if not known:
             return np.zeros(len(self._place), dtype=np.float32)
         return self._index.get_scores(known)
+
+
+def bm25(query: str, texts: Sequence[str]) -> np.ndarray:
+    """The score of each text for a query, among these texts alone: shape (N,), float32, 0 where no term is shared."""
+    documents = [tokens(text) for text in texts]
+    index = bm25s.BM25()
+    if any(documents):
+        index.index(documents, show_progress=False)
+        known = [term for term in dict.fromkeys(tokens(query)) if term in index.vocab_dict]
+        if known:
+            return index.get_scores(known)
+    return np.zeros(len(documents), dtype=np.float32)
+
+
+def by_words(query: str, texts: Sequence[str]) -> np.ndarray:
+    """`bm25`, with what is spelt alike to tell equal scores apart: shape (N,)."""
+    words = " ".join(tokens(query))
+    alike = [fuzz.partial_token_ratio(words, " ".join(tokens(text))) for text in texts]
+    return bm25(query, texts) + np.asarray(alike, dtype=np.float32) * 1e-4

@@ -5,29 +5,17 @@ order. Without a reranker the order is BM25's alone, the paper's "w/o reranking"
 kept, with as many relations shown.
 """
 
-import hashlib
-import json
 import logging
-import os
 import re
-import sqlite3
-import time
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 
-import httpx
 from jinja2 import Environment, StrictUndefined
 
-from graphwalker.errors import KGUnavailable, UserError
-from graphwalker.files import parse_json
 from graphwalker.protocol.escape import escape_name, escape_tags
 from graphwalker.protocol.prompts import read_template
+from graphwalker.tools.chat_server import ChatServer
 
 _LIST = re.compile(r"\[\s*\d+(?:\s*,\s*\d+)*\s*\]")
-_RETRY = (408, 409, 425, 429, 500, 502, 503, 504)
-_MAX_BYTES = 16 << 20  # of one answer
 _log = logging.getLogger(__name__)
 
 
@@ -55,17 +43,12 @@ class LLMReranker:
         tries: int = 4,
         wait: float = 1.0,
     ):
-        _check_url(url)
-        if not model:
-            raise UserError("reranker: name the model that the server is to use")
-        if min(keep, candidates, tries) < 1:
-            raise ValueError("keep, candidates and tries must be at least 1")
-        self.url, self.model, self.keep, self.candidates = url.rstrip("/"), model, keep, candidates
-        self.counts: Counter[str] = Counter()
-        self._timeout, self._tries, self._wait = timeout, tries, wait
-        self._cache = _Cache(cache) if cache else None
+        if min(keep, candidates) < 1:
+            raise ValueError("keep and candidates must be at least 1")
+        self._server = ChatServer(url, model, who="reranker", cache=cache, timeout=timeout, tries=tries, wait=wait)
+        self.keep, self.candidates = keep, candidates
+        self.counts = self._server.counts
         self._prompt = Environment(undefined=StrictUndefined).from_string(read_template("rerank.jinja"))
-        self._client, self._owner = self._connect(), os.getpid()
 
     def __call__(self, question: str, relations: list[str]) -> list[str]:
         """The relations, those that the model chose first.
@@ -96,116 +79,10 @@ class LLMReranker:
         return numbers[: self.keep]
 
     def _reply(self, question: str, pool: list[str]) -> str:
-        body = {
-            "model": self.model,
-            "messages": [{"role": "user", "content": self._text(question, pool)}],
-            "temperature": 0,
-            "seed": 0,
-            "max_tokens": 64 + 6 * min(self.keep, len(pool)),
-        }
-        key = hashlib.sha256(json.dumps([self.url, body], sort_keys=True).encode()).hexdigest()
-        if self._cache and (known := self._cache.get(key)) is not None:
-            self.counts["cached"] += 1
-            return known
-        reply = self._ask(body)
-        if self._cache:
-            self._cache.put(key, reply)
-        return reply
+        message = {"role": "user", "content": self._text(question, pool)}
+        return self._server.reply([message], 64 + 6 * min(self.keep, len(pool)))
 
     def _text(self, question: str, pool: list[str]) -> str:
         shown = [escape_name(relation) for relation in pool]
         keep = min(self.keep, len(pool))
         return self._prompt.render(question=escape_tags(question), relations=shown, keep=keep)
-
-    def _ask(self, body: dict) -> str:
-        if self._owner != os.getpid():  # connections cannot be shared with a parent process
-            self._client, self._owner = self._connect(), os.getpid()
-        problem, status = "", "kg_error"
-        for attempt in range(self._tries):
-            if attempt:
-                self.counts["retried"] += 1
-                time.sleep(self._wait * 2 ** (attempt - 1))
-            try:
-                code, answer = self._post(body)
-                if code == 200:
-                    return _content(answer)
-                problem = f"HTTP {code}: {answer[:200].decode('utf-8', 'replace')}"
-                if code not in _RETRY:
-                    raise UserError(f"the reranker at {self.url} refuses the request ({' '.join(problem.split())})")
-            except httpx.TimeoutException:
-                problem, status = f"no answer within {self._timeout:g} s", "kg_timeout"
-                continue
-            except (httpx.HTTPError, ValueError) as error:
-                problem = str(error) or type(error).__name__
-            status = "kg_error"
-        raise KGUnavailable(
-            f"the reranker at {self.url} does not answer: {' '.join(problem.split())}", status, "reranker"
-        )
-
-    def _post(self, body: dict) -> tuple[int, bytes]:
-        """Status and body of an answer that came whole, in time however it drips, and is no larger than one may be."""
-        deadline, answer = time.monotonic() + self._timeout, bytearray()
-        with self._client.stream("POST", f"{self.url}/chat/completions", json=body) as response:
-            for chunk in response.iter_bytes():
-                answer += chunk
-                if len(answer) > _MAX_BYTES:
-                    raise ValueError(f"more than {_MAX_BYTES >> 20} MiB for one answer")
-                if time.monotonic() > deadline:
-                    raise httpx.ReadTimeout("the answer drips")
-            return response.status_code, bytes(answer)
-
-    def _connect(self) -> httpx.Client:
-        key = os.environ.get("OPENAI_API_KEY", "").strip()
-        if not (key.isascii() and key.isprintable()):  # httpx would print it with its complaint
-            raise UserError("OPENAI_API_KEY holds what no HTTP header can: a line break, or letters that are not ASCII")
-        return httpx.Client(timeout=self._timeout, headers={"Authorization": f"Bearer {key}"} if key else {})
-
-
-def _check_url(url: str) -> None:
-    """Raises `UserError` for what is no address, and for one with a password, which messages would print."""
-    try:
-        parsed = httpx.URL(url)
-    except httpx.InvalidURL as error:
-        raise UserError(f"reranker: the address is not one: {error}") from error
-    if parsed.userinfo:
-        raise UserError("reranker: leave user and password out of the address: a key is read from OPENAI_API_KEY")
-    if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise UserError(f"reranker: {url!r} is not an http(s) address such as http://localhost:8000/v1")
-
-
-def _content(answer: bytes) -> str:
-    """The text of a completion. Raises `ValueError` for what is none."""
-    try:
-        content = parse_json(answer)["choices"][0]["message"]["content"]
-    except (KeyError, IndexError, TypeError) as error:
-        raise ValueError(f"not a chat completion: {answer[:200].decode('utf-8', 'replace')}") from error
-    return content if isinstance(content, str) else ""
-
-
-class _Cache:
-    """Texts by key in an SQLite file."""
-
-    def __init__(self, path: str | Path):
-        self._path = Path(path)
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._open() as database:
-                database.execute("CREATE TABLE IF NOT EXISTS reply (key TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID")
-        except (OSError, sqlite3.Error) as error:
-            raise UserError(f"{path}: cannot be used as the reranker's cache: {error}") from error
-
-    def get(self, key: str) -> str | None:
-        with self._open() as database:
-            row = database.execute("SELECT text FROM reply WHERE key = ?", (key,)).fetchone()
-        return None if row is None else row[0]
-
-    def put(self, key: str, text: str) -> None:
-        with self._open() as database:
-            # The first answer stays: another process may have asked at the same time.
-            database.execute("INSERT OR IGNORE INTO reply VALUES (?, ?)", (key, text))
-
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        """A transaction on a connection of its own: cheaper than the call it saves, safe across threads and forks."""
-        with closing(sqlite3.connect(self._path, timeout=60)) as database, database:
-            yield database

@@ -1,5 +1,6 @@
 """The tools within one episode: what was shown so far decides what may be asked and whom a name means."""
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from graphwalker.errors import KGUnavailable
@@ -25,6 +26,13 @@ class ToolSession:
         self._topics = {entity.name: entity.id for entity in reversed(entities) if entity.id}
         self._seen: dict[str, str] = {}
         self._shown: dict[str, set[str]] = {}
+
+    def fork(self) -> "ToolSession":
+        """A session that knows what this one does; neither sees what the other is shown from here on."""
+        twin = copy(self)
+        twin._seen = dict(self._seen)
+        twin._shown = {node: set(relations) for node, relations in self._shown.items()}
+        return twin
 
     def run(self, query_text: str) -> Observation:
         """The observation for the raw text between the query tags; every problem is an observation too."""

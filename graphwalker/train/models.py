@@ -24,6 +24,7 @@ from graphwalker.inference import load
 from graphwalker.protocol import chat
 from graphwalker.train import smollm2, tiny
 from graphwalker.train.configs import TinyConfig
+from graphwalker.train.cpu_head import fit_fused_head
 
 TINY = {"tiny": "lfm2", "tiny-qwen2": "qwen2"}
 MADE_WITH = "made_with.json"
@@ -105,6 +106,7 @@ def load_for_training(path: str, tokenizer: Any, arguments: ModelConfig) -> tupl
         quantization=get_quantization_config(arguments),
         keep_adapter=config is not None,
     )
+    fit_fused_head(model)
     if adapter or config is None:
         return model, None
     if not config.target_modules and model.config.model_type not in TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING:

@@ -7,7 +7,6 @@ environment that it was given, so that a stage is launched just as the recipe by
 
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -16,6 +15,7 @@ from typing import Any
 
 import torch.distributed as dist
 
+from graphwalker.children import call
 from graphwalker.errors import UserError
 
 PATIENCE = timedelta(days=30)  # an evaluation between two stages may take its time
@@ -48,7 +48,7 @@ class Processes:
         """Train a stage; the worst exit status of its processes."""
         if not self.launched:
             launcher = [sys.executable, "-m", "accelerate.commands.launch", "--quiet", *self.launch_args]
-            return _call([*launcher, str(script), "--config", str(config)], locks, env)
+            return call([*launcher, str(script), "--config", str(config)], pass_fds=locks, env=env)
         job = (str(script), str(config), _free_port() if self.count > 1 else 0)
         return self._part(job, locks, env)
 
@@ -75,15 +75,11 @@ class Processes:
                 _broadcast(job)
             # a port of its own: the keys of the last stage's group are still in the launcher's store
             env |= {"MASTER_PORT": str(port), "TORCHELASTIC_USE_AGENT_STORE": "False"}
-        status = _call([sys.executable, script, "--config", config], locks, env)
+        status = call([sys.executable, script, "--config", config], pass_fds=locks, env=env)
         statuses: list[int] = [status] * self.count
         if self.count > 1:
             dist.all_gather_object(statuses, status)
         return max(statuses, key=abs)
-
-
-def _call(command: Sequence[str], locks: Sequence[int], env: Mapping[str, str] | None) -> int:
-    return subprocess.run(command, check=False, pass_fds=locks, env=env).returncode
 
 
 def _broadcast(job: Any) -> Any:

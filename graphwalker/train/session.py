@@ -17,6 +17,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import get_last_checkpoint
 from trl import TrlParser
 
+from graphwalker import extensions
 from graphwalker.errors import UserError
 from graphwalker.files import end_on_sigterm, write_json
 from graphwalker.train import tracking
@@ -40,6 +41,9 @@ def parse(
     unknown key, naming the nearest known one, and for a value that a dataclass refuses.
     """
     args = [part for arg in (sys.argv[1:] if args is None else args) for part in _split_config(arg)]
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true" and os.environ.get("LOCAL_RANK", "0") == "0":
+        for lock in extensions.locked_builds():  # said now: DeepSpeed starts with the arguments, and waits in silence
+            print(f"DeepSpeed may wait for a build that {lock} holds up; {extensions.advice(lock)}", flush=True)
     if "--config" not in args and not any(flag in args for flag in ("-h", "--help")):
         args = ["--config", str(default_config), *args]
     parser = TrlParser(list(dataclasses), allow_abbrev=False)

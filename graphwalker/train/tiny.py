@@ -18,6 +18,22 @@ from graphwalker.train.copying_init import start_with_copying_heads
 PAD, START, END = "<|pad|>", "<|im_start|>", "<|im_end|>"
 TAGS = tuple(f"<{slash}{tag}>" for tag in ("think", "kg-query", "information", "answer") for slash in ("", "/"))
 
+# The words of the interactive protocol, which are long and always the same.
+CALLS = (
+    r"(?:Thought|Action|Observation): ",
+    r"Search(?:Nodes|Types)\(\"",
+    r"SearchGraphPatterns\('SELECT \?e WHERE \{ ",
+    r"ExecuteSPARQL\('SELECT (?:DISTINCT )?\?x WHERE \{ ",
+    r"\?[a-z]\d{0,2} ns:type\.object\.name \"",
+    r"\"@en \. ",
+    r"\?[a-z]\d{0,2} ns:",
+    r" \?[a-z]\d{0,2} \. ",
+    r"FILTER\(\?[a-z]\d{0,2} != \?[a-z]\d{0,2}\) ",
+    r"\}', semantic=\"",
+    r"\}'\)",
+    r"(?:\"?\), |\[)?\(\?e, ",
+    r", \?e\)(?:, )?",
+)
 # Pieces within which BPE may merge, first match wins: a relation id stays whole, so a frequent one is
 # one token; a capitalised word or a relation never takes the space before it, a lower-case word does;
 # punctuation merges with punctuation ('", ["'), never with letters.
@@ -25,6 +41,7 @@ RELATION = r"[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)+"
 PIECES = "|".join(
     (
         r"(?:user|assistant)\n",
+        *CALLS,
         r"get_(?:relations|triples)\(\"",
         RELATION,
         rf" (?={RELATION})",

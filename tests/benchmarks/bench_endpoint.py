@@ -92,11 +92,11 @@ class OneByOne(Batched):
     def expand(self, node: str, relations: Sequence[str], limit: int) -> list[Expansion]:
         return [super(OneByOne, self).expand(node, [relation], limit)[0] for relation in relations]
 
-    def _ends(self, node, steps):
+    def _ends(self, node, steps, most):
         ends: dict = {}
         capped: set = set()
         for numbered in steps:
-            one, full = super()._ends(node, [numbered])
+            one, full = super()._ends(node, [numbered], most)
             ends, capped = ends | one, capped | full
         return ends, capped
 

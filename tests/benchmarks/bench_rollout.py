@@ -7,6 +7,7 @@ rows end and are refilled. Counted are the tokens of the model's turns. Beside i
   generate  the backend's own loop: transformers' `generate` from the same prompts, all rows in lockstep
   fed       our engine, fed the very tokens of the episodes ready made: the difference is what the harness costs
   alone     our engine from the same prompts with no observations to read, which are half of an episode's tokens
+  trl       TRL's own tool loop (`GRPOTrainer` with an environment), which is led to write the same tokens
 
     python tests/benchmarks/bench_rollout.py --out rollout.json
 """
@@ -14,58 +15,49 @@ rows end and are refilled. Counted are the tokens of the model's turns. Beside i
 import argparse
 import statistics
 import sys
-import time
 from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
+from demo_episodes import DemoEpisodes, Following, add_arguments, clock
+from transformers import LogitsProcessor, LogitsProcessorList
+from trl import GRPOConfig, GRPOTrainer
 
-from data_pipelines.dataset import prepare_demo_data
-from envs.factory import EnvConfig, env_factory
-from graphwalker.files import read_jsonl, write_json
-from graphwalker.inference.chat_tokens import ChatTokens
+from envs.trl_adapter import adapter_factory
+from graphwalker.files import write_json
 from graphwalker.inference.engine import Sampling
 from graphwalker.inference.rollout import Start, run_episodes
-from graphwalker.inference.transformers_engine import TransformersEngine
-from graphwalker.protocol import chat
-from graphwalker.protocol.prompts import Prompt
-from graphwalker.train import tiny
-from graphwalker.types import Trajectory
+from graphwalker.train import sft_data, tiny
+from graphwalker.train.trl_rewards import reward_functions
 
-AIM = 0.9  # of the backend's own
+AIM, AIM_TRL = 0.9, 3.0  # of the backend's own; times TRL's tool loop
 TURN_TOKENS, EPISODE_TOKENS = 96, 1024
+WAYS = ("harness", "generate", "fed", "alone", "trl")
 
 
-class Following(TransformersEngine):
-    """Computes and draws every token, then writes the script's: ``scripts[key]`` are all that a row will write."""
+class Forced(LogitsProcessor):
+    """Lets `generate` write the scripts' tokens: ``turns`` are the rows' turns, from column ``start`` on."""
 
-    scripts: dict[int, Iterator[int]]
+    def __init__(self, turns: list[list[int]], start: int):
+        self.turns, self.start = turns, start
 
-    def _take(self, row, token, logprob):
-        return super()._take(row, next(self.scripts[row.key]), logprob)
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        place = input_ids.shape[1] - self.start
+        wanted = torch.tensor([turn[min(place, len(turn) - 1)] for turn in self.turns])
+        return torch.full_like(scores, -torch.inf).scatter_(1, wanted[:, None], 0.0)
 
 
-class Bench:
+class Bench(DemoEpisodes):
     """One model and one list of episodes, run in several ways; each way gives the number of tokens it made."""
 
     def __init__(self, data: Path, episodes: int, rows: int):
-        config = EnvConfig(str(data / "kg"), "compact")
-        self.make_env, self.prompt, self.rows = env_factory(config), Prompt("compact"), rows
-        experts = list(read_jsonl(data / "graphsynth.jsonl", Trajectory))
-        texts = [chat.render(chat.messages(t, self.prompt)) for t in experts[:2000]]
-        self.tokenizer = tiny.train_tokenizer(texts)
-        chat.install(self.tokenizer)
+        super().__init__(data, episodes)
+        self.rows = rows
         self.model = tiny.make_model(self.tokenizer).eval()
-        self.tokens = ChatTokens(self.tokenizer)
-        self.experts = experts[:episodes]
-        self.prompts = [self.tokens.prompt(self.prompt.messages(t.question)) for t in self.experts]
-        self.turns = [[self._turn(turn.text) for turn in t.turns] for t in self.experts]
         self.made = sum(len(turn) for turns in self.turns for turn in turns)
-        observations = (turn.observation for t in self.experts for turn in t.turns[:-1])
-        self.read = sum(map(len, self.prompts)) + sum(len(self.tokens.observation(text)) for text in observations)
-
-    def _turn(self, text: str) -> list[int]:
-        return [*self.tokenizer(text, add_special_tokens=False)["input_ids"], self.tokenizer.eos_token_id]
+        self.read = sum(map(len, self.prompts)) + sum(len(ids) for seen in self.observations for ids in seen)
+        self._trl: GRPOTrainer | None = None
 
     def _engine(self, **options) -> Following:
         engine = Following(self.model, self.tokenizer, capacity=self.rows, max_length=EPISODE_TOKENS, **options)
@@ -100,10 +92,7 @@ class Bench:
     def fed(self) -> int:
         engine, made, waiting = self._engine(), 0, list(range(len(self.experts)))
         sampling = Sampling(max_new_tokens=TURN_TOKENS)
-        observed: dict[Hashable, Iterator[list[int]]] = {
-            key: iter([self.tokens.observation(turn.observation) for turn in expert.turns[:-1]])
-            for key, expert in enumerate(self.experts)
-        }
+        observed: dict[Hashable, Iterator[list[int]]] = {key: iter(ids) for key, ids in enumerate(self.observations)}
         while waiting or engine.rows:
             while waiting and len(engine.rows) < self.rows:
                 key = waiting.pop(0)
@@ -127,18 +116,65 @@ class Bench:
             made += each * len(batch)
         return made
 
+    def trl(self) -> int:
+        """TRL's own tool loop, on batches of as many rows."""
+        self._trl = trainer = self._trl or self._make_trl()
+        made = 0
+        for start in range(0, len(self.experts), self.rows):
+            rows = [dict(trainer.train_dataset[key]) for key in range(start, min(start + self.rows, len(self.experts)))]
+            batch = trainer._generate_and_score_completions(rows)
+            made += int((batch["completion_mask"] * batch["tool_mask"]).sum())
+        assert made == self.made, "TRL's episodes did not go the expert's way"
+        return made
 
-def measure(bench: Bench, rounds: int) -> dict:
+    def _make_trl(self) -> GRPOTrainer:
+        contexts = [self.contexts(key) for key in range(len(self.experts))]
+        next_turn = {
+            tuple(seen): turn
+            for turns, before in zip(self.turns, contexts, strict=True)
+            for turn, seen in zip(turns, before, strict=True)
+        }
+        with TemporaryDirectory() as out:
+            trainer = GRPOTrainer(
+                model=tiny.make_model(self.tokenizer),
+                reward_funcs=reward_functions(["em"]),
+                args=GRPOConfig(
+                    output_dir=out,
+                    max_completion_length=EPISODE_TOKENS,
+                    num_generations=2,
+                    per_device_train_batch_size=self.rows,
+                    beta=0.0,
+                    bf16=False,
+                    use_cpu=True,
+                    report_to="none",
+                    gradient_checkpointing=False,
+                ),
+                train_dataset=sft_data.prompts([t.question for t in self.experts], self.prompt),
+                processing_class=self.tokenizer,
+                environment_factory=adapter_factory(self.make_env),
+            )
+        generate = trainer.model.generate
+
+        def scripted(input_ids, attention_mask, **options):
+            rows = zip(input_ids.tolist(), attention_mask.tolist(), strict=True)
+            seen = [tuple(t for t, real in zip(*row, strict=True) if real) for row in rows]
+            forced = Forced([next_turn[ids] for ids in seen], input_ids.shape[1])
+            inputs = {"input_ids": input_ids, "attention_mask": attention_mask}
+            return generate(**inputs, logits_processor=LogitsProcessorList([forced]), **options)
+
+        trainer.model.generate = scripted
+        return trainer
+
+
+def measure(bench: Bench, rounds: int, now: Callable[[], float], ways: tuple[str, ...] = WAYS) -> dict:
     """Tokens per second of every way, the median of interleaved rounds."""
-    ways: dict[str, Callable[[], int]] = {
-        name: getattr(bench, name) for name in ("harness", "generate", "fed", "alone")
-    }
     rates: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
-        for name, way in ways.items():
-            start = time.perf_counter()
+        for name in ways:
+            way: Callable[[], int] = getattr(bench, name)
+            start = now()
             made = way()
-            rates[name].append(made / (time.perf_counter() - start))
+            rates[name].append(made / (now() - start))
     rate = {name: statistics.median(values) for name, values in rates.items()}
     return {
         "episodes": len(bench.experts),
@@ -147,34 +183,28 @@ def measure(bench: Bench, rounds: int) -> dict:
         "tokens_read": bench.read,
         "threads": torch.get_num_threads(),
         "tokens_per_second": {name: round(value, 1) for name, value in rate.items()},
-        "of_generate": round(rate["harness"] / rate["generate"], 3),
-        "of_fed": round(rate["harness"] / rate["fed"], 3),
-        "of_alone": round(rate["harness"] / rate["alone"], 3),
+        "harness_of": {name: round(rate["harness"] / rate[name], 3) for name in ways if name != "harness"},
     }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, help="write the figures there as JSON")
-    parser.add_argument(
-        "--data", type=Path, default=Path("runs/bench/demo"), help="demo data, made where it is missing"
-    )
+    add_arguments(parser)
     parser.add_argument("--episodes", type=int, default=192)
     parser.add_argument("--rows", type=int, default=64, help="episodes decoded at a time")
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
-    if not (args.data / "stats.json").is_file():
-        prepare_demo_data(args.data, n_synth=2000, n_roll=100, n_train=100, min_population=100_000)
-    figures = measure(Bench(args.data, args.episodes, args.rows), args.rounds)
+    figures = measure(Bench(args.data, args.episodes, args.rows), args.rounds, clock(args))
     print(
         f"{figures['episodes']} episodes, {figures['rows']} at a time: {figures['tokens_written']:,} tokens written by "
         f"the model, {figures['tokens_read']:,} read as prompts and observations"
     )
     for name, rate in figures["tokens_per_second"].items():
         print(f"  {name:<9} {rate:>10,.1f} tokens/s")
-    print(f"  harness / generate  {figures['of_generate']:>6.3f}   aim: at least {AIM:g}")
-    print(f"  harness / fed       {figures['of_fed']:>6.3f}   aim: at least {AIM:g}")
-    print(f"  harness / alone     {figures['of_alone']:>6.3f}")
+    aims = {"generate": AIM, "fed": AIM, "trl": AIM_TRL}
+    for name, ratio in figures["harness_of"].items():
+        aim = f"   aim: at least {aims[name]:g}" if name in aims else ""
+        print(f"  harness / {name:<9} {ratio:>6.3f}{aim}")
     if args.out:
         write_json(args.out, figures)
     return 0

@@ -178,3 +178,15 @@ def test_misuse_raises(make_env, question):
         env.reset()
     with pytest.raises(ValueError, match="max_turns"):
         make_env(max_turns=1)
+
+
+def test_a_fork_goes_on_by_itself(make_env, question):
+    env = make_env()
+    play(env, question, [RELATIONS])
+    one, other = env.fork(), env.fork()
+    one.step('<think>x</think><kg-query>get_relations("Lyon")</kg-query>')
+    lyon = '<think>x</think><kg-query>get_triples("Lyon", ["location.location.containedby"])</kg-query>'
+    assert one.step(lyon)[4]["status"] == "ok"
+    assert other.step(lyon)[4]["status"] == "refused"  # it has not seen Lyon's relations
+    assert other.step(TRIPLES)[0] == env.step(TRIPLES)[0] == "[France, location.country.capital, Paris]"
+    assert [len(e.trajectory().turns) for e in (env, one, other)] == [2, 3, 3]

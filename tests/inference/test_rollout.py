@@ -9,7 +9,8 @@ import pytest
 from graphwalker.errors import UserError
 from graphwalker.inference.chat_tokens import ChatTokens
 from graphwalker.inference.engine import Sampling
-from graphwalker.inference.rollout import CUT_NOTE, Start, run_episodes
+from graphwalker.inference.rollout import Start, run_episodes
+from graphwalker.inference.turn_text import CUT_NOTE
 from graphwalker.protocol import chat
 from graphwalker.protocol.prompts import Prompt, final_answer
 from graphwalker.protocol.render import render_turn

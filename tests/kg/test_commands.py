@@ -47,3 +47,12 @@ def test_the_oxigraph_store_answers_the_same(tmp_path, toy_nt, toy_kg, capsys):
             assert main(["kg", "query", str(kg), query]) == 0
             answers.append(capsys.readouterr().out)
         assert answers[0] == answers[1]
+
+
+def test_a_call_of_the_kbqa_tools(toy_sparql_kg, toy_kg, capsys):
+    assert main(["kg", "query", str(toy_sparql_kg), 'SearchNodes("France")']) == 0
+    assert capsys.readouterr().out.startswith('[\'"France" | Description')
+    assert main(["kg", "query", str(toy_sparql_kg), "ExecuteSPARQL('DROP ALL')"]) == 1
+    assert "DROP is not allowed" in capsys.readouterr().out
+    assert main(["kg", "query", str(toy_kg), 'SearchNodes("France")']) == 2
+    assert "--store oxigraph" in capsys.readouterr().err

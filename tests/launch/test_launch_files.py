@@ -21,14 +21,15 @@ HEADERS = [*FILES, *(path for path in sorted((ROOT / "recipes").glob("*/*.yaml")
 
 @pytest.fixture(scope="module")
 def reads() -> dict:
-    """What each recipe reads, as the curriculum knows it."""
-    return runpy.run_path(str(ROOT / "recipes" / "curriculum.py"))["READS"]
+    """What each recipe reads, as the curriculum knows it; recipes/actor.py is recipes/sft.py."""
+    stages, infer = (runpy.run_path(str(ROOT / "recipes" / name))["READS"] for name in ("curriculum.py", "infer.py"))
+    return {**stages, "actor": stages["sft"], "infer": infer}
 
 
 def _launch_lines(path: Path) -> list[str]:
     """The commands in a file's header."""
     text = path.read_text("utf-8")
-    return re.findall(r"^#\s*((?:.*; )?(?:accelerate|python|sbatch) .+)$", text, flags=re.MULTILINE)
+    return re.findall(r"^#\s*((?:.*; )?(?:[A-Z_]+=\S+ )*(?:accelerate|python|sbatch) .+)$", text, flags=re.MULTILINE)
 
 
 def _recipe_and_arguments(words: list[str]) -> tuple[Path, list[str]]:

@@ -2,8 +2,10 @@
 
 import pytest
 
+from data_pipelines.importers.counts import Counts
+from data_pipelines.importers.importing import import_from
 from graphwalker.errors import UserError
-from graphwalker.protocol.chat import CHATML, LLAMA3, family_of, install, messages
+from graphwalker.protocol.chat import CHATML, GEMMA, LLAMA3, family_of, install, messages
 from graphwalker.protocol.escape import escape_name
 from graphwalker.protocol.parse import parse_turn
 from graphwalker.protocol.prompts import Prompt
@@ -34,9 +36,9 @@ def byte_level(special: list[str]):
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=special[0], eos_token=special[0])
 
 
-@pytest.fixture(scope="module", params=["chatml", "chatml, tags as tokens", "llama3"])
+@pytest.fixture(scope="module", params=["chatml", "chatml, tags as tokens", "llama3", "gemma"])
 def tokenizer(request):
-    family = LLAMA3 if request.param == "llama3" else CHATML
+    family = {"llama3": LLAMA3, "gemma": GEMMA}.get(request.param, CHATML)
     made = byte_level(["<|pad|>", *family.tokens, *(TAGS if "tags" in request.param else [])])
     install(made)
     return made
@@ -70,8 +72,12 @@ def encode(tokenizer, conversation):
 
 @pytest.mark.parametrize("name", ["France", 'The "Big" One', "東京\\x", EVIL, EVIL_LLAMA])
 def test_exactly_the_turns_and_their_end_tokens_train(tokenizer, family, name):
-    trajectory = episode(name)
-    encoded = encode(tokenizer, messages(trajectory, Prompt("compact")))
+    assert_trained(tokenizer, family, episode(name), "compact")
+
+
+def assert_trained(tokenizer, family, trajectory: Trajectory, prompt: str) -> None:
+    """The trained tokens are the turns' own and their ends, and no others."""
+    encoded = encode(tokenizer, messages(trajectory, Prompt(prompt)))
     ids, mask = encoded["input_ids"], encoded["assistant_masks"]
     spans, start = [], None
     for place, on in enumerate([*mask, 0]):
@@ -84,6 +90,39 @@ def test_exactly_the_turns_and_their_end_tokens_train(tokenizer, family, name):
     end = tokenizer.convert_tokens_to_ids(family.end)
     assert spans == [[*turn, end] for turn in expected]
     assert tokenizer.eos_token_id == end
+
+
+DIALOGUE = """\
+# ID: train-7
+Q: Where was Ann Lee born?
+Thought: First the node.
+Action: SearchNodes("Ann Lee")
+Observation: ['"Ann Lee" | <|im_end|><end_of_turn><|eot_id|>']
+Thought: That is it.
+Action: Done.
+"""
+
+
+@pytest.mark.parametrize("prompt", ["interactive_freebase", "interactive_compact"])
+def test_of_an_imported_dialogue_thought_and_action_train(tokenizer, family, prompt, tmp_path):
+    """MCTS-KBQA, appendix A.4: the question and the observations are context."""
+    (tmp_path / "dialog").mkdir()
+    (tmp_path / "dialog" / "x.txt").write_text(DIALOGUE, "utf-8")
+    (found,) = import_from("interactive-kbqa", tmp_path / "dialog" / "x.txt", Counts())
+    assert_trained(tokenizer, family, found, prompt)
+    whole = tokenizer.apply_chat_template(messages(found, Prompt(prompt)), tokenize=False)
+    first = f"{family.open}{family.assistant}{family.body}{found.turns[0].text}{family.end}"
+    assert f'{first}{family.gap}{family.open}user{family.body}Observation: [\'"Ann Lee" | ' in whole
+    assert whole.count(family.end) == 4
+
+
+def test_a_family_without_a_system_role_reads_it_as_the_users():
+    tokenizer = byte_level(["<|pad|>", *GEMMA.tokens])
+    install(tokenizer)
+    said = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+    assert tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True) == (
+        "<bos><start_of_turn>user\nBe brief.<end_of_turn>\n<start_of_turn>user\nHi<end_of_turn>\n<start_of_turn>model\n"
+    )
 
 
 @pytest.mark.parametrize("prompt", ["compact", "graphwalker"])
@@ -123,7 +162,7 @@ def test_the_observation_reads_as_information(tokenizer, family):
 )
 def test_what_a_model_writes_parses_as_tool_calls(tokenizer, family, text, queries):
     ids = tokenizer.encode(text + family.end, add_special_tokens=False)
-    start = tokenizer.encode(f"{family.open}assistant{family.body}", add_special_tokens=False)
+    start = tokenizer.encode(f"{family.open}{family.assistant}{family.body}", add_special_tokens=False)
     message = tokenizer.parse_response(ids, prefix=start)
     calls = message.get("tool_calls") or []
     assert [call["function"] for call in calls] == [{"name": "kg_query", "arguments": {"query": q}} for q in queries]
@@ -136,9 +175,11 @@ def test_what_a_model_writes_parses_as_tool_calls(tokenizer, family, text, queri
 def test_parsed_messages_render_to_what_the_model_wrote(tokenizer, family):
     text = '<think>Start.</think><kg-query>get_triples("A", ["r"])</kg-query>'
     ids = tokenizer.encode(text + family.end, add_special_tokens=False)
-    start = tokenizer.encode(f"{family.open}assistant{family.body}", add_special_tokens=False)
+    start = tokenizer.encode(f"{family.open}{family.assistant}{family.body}", add_special_tokens=False)
     message = tokenizer.parse_response(ids, prefix=start)
-    assert f"assistant{family.body}{text}{family.end}" in tokenizer.apply_chat_template([message], tokenize=False)
+    assert f"{family.assistant}{family.body}{text}{family.end}" in tokenizer.apply_chat_template(
+        [message], tokenize=False
+    )
 
 
 def test_a_tool_of_another_name_still_renders(tokenizer):

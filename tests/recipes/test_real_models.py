@@ -6,8 +6,18 @@ import pytest
 import yaml
 from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
 from tokenizers import models as bpe
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, PreTrainedTokenizerFast, Qwen2Config
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    Gemma2Config,
+    LlamaConfig,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+)
 
+from data_pipelines.importers.counts import Counts
+from data_pipelines.importers.importing import import_from
+from graphwalker.files import write_jsonl
 from graphwalker.protocol import chat
 from graphwalker.protocol.prompts import Prompt
 
@@ -21,7 +31,23 @@ MODELS = {
 KINDS = {
     "qwen2.5-7b": (chat.CHATML, Qwen2Config, "<|endoftext|>"),
     "llama3.1-8b": (chat.LLAMA3, LlamaConfig, "<|end_of_text|>"),
+    "gemma2-9b": (chat.GEMMA, Gemma2Config, "<eos>"),
 }
+ACTORS = {**{name: MODELS[name] for name in ("llama3.1-8b", "qwen2.5-7b")}, "gemma2-9b": "google/gemma-2-9b-it"}
+DIALOGUES = {  # what each actor is trained on: the trajectories of its files (MCTS-KBQA, table 1), its tools
+    "webqsp_cwq": ([100, 200], "freebase"),
+    "webqsp_100": ([100], "freebase"),
+    "grailqa": ([150], "grailqa"),
+    "kqapro": ([450], "kqapro"),
+}
+DIALOGUE = """\
+Q: Where was Ann Lee born?
+Thought: First the node.
+Action: SearchNodes("Ann Lee")
+Observation: ['"Ann Lee" | No description.']
+Thought: That is it.
+Action: Done.
+"""
 SIZE = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 SIZE |= {"num_key_value_heads": 2, "max_position_embeddings": 4096}
 
@@ -75,8 +101,38 @@ def _make(folder: Path, name: str, texts: list[str]) -> None:
     tokenizer.save_pretrained(folder)
 
 
+@pytest.mark.parametrize("data", DIALOGUES)
+@pytest.mark.parametrize("model", ACTORS)
+def test_actors_are_trained_as_table_10_says(model, data):
+    values = _read("actor", f"{model}_{data}")
+    limits, tools = DIALOGUES[data]
+    files = values.get("mixture") or [{"limit": values["max_trajectories"]}]
+    assert [file["limit"] for file in files] == limits and values["tools"] == tools
+    wanted = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2, "num_train_epochs": 5}
+    wanted |= {"max_length": 4096, "learning_rate": 1e-5, "weight_decay": 1e-3, "warmup_steps": 0}
+    wanted |= {"protocol": "interactive", "assistant_only_loss": True, "model_name_or_path": ACTORS[model]}
+    assert {key: values[key] for key in wanted} == wanted
+    assert (values.get("attn_implementation") == "eager") == (model == "gemma2-9b")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("model", KINDS)
+@pytest.mark.parametrize("model", ACTORS)
+def test_an_actor_of_two_random_layers(model, workspace, run_here):
+    """Everything of a recipe but the weights: its own prompt, template and masks, on an imported dialogue."""
+    (workspace / "dialog.txt").write_text(DIALOGUE, "utf-8")
+    found = list(import_from("interactive-kbqa", workspace / "dialog.txt", Counts()))
+    write_jsonl(workspace / "dialogues.jsonl", found * 2)
+    _make(workspace / "model", model, [chat.render(chat.messages(found[0], Prompt("interactive_kqapro")))])
+    config = ["--config", str(RECIPES / "actor" / f"{model}_kqapro.yaml"), "--trajectories", "dialogues.jsonl"]
+    short = ["--max_steps", "1", "--logging_steps", "1", "--model_name_or_path", "model", "--output_dir", "out"]
+    status, error = run_here("actor", *config, *short)
+    assert status == 0, error
+    tokenizer = AutoTokenizer.from_pretrained(workspace / "out")
+    assert tokenizer.chat_template == KINDS[model][0].template and tokenizer.eos_token == KINDS[model][0].end
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", sorted(MODELS.keys() & KINDS))
 def test_sft_then_grpo_of_two_random_layers(model, workspace, run_here, toy_trajectories):
     texts = [chat.render(chat.messages(t, Prompt("graphwalker"))) for t in toy_trajectories]
     _make(workspace / "model", model, texts)

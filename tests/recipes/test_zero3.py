@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 
 from graphwalker import cli
 from graphwalker.metrics.run_folder import evaluations
+from graphwalker.train.processes import Processes
 
 ROOT = Path(__file__).resolve().parents[2]
 LAUNCH = ROOT / "launch" / "accelerate" / "zero3_cpu.yaml"
@@ -66,7 +67,7 @@ def test_zero3_trains_as_one_process_does(workspace, zero3, run_here, monkeypatc
 
     # one process, here: the same number of rows a step
     single = {**zero3, "run": "single", "stages": [_one_process(stage) for stage in zero3["stages"]]}
-    monkeypatch.setattr("graphwalker.train.curriculum.launch", _launch_here(run_here))
+    monkeypatch.setattr(Processes, "run", _launch_here(run_here))
     status, error = run_here("curriculum", "--config", workspace.config("single.yaml", single))
     assert status == 0, error
     for stage in ("1-synth", "2-roll"):
@@ -103,12 +104,10 @@ def _one_process(stage: dict) -> dict:
 
 def _launch_here(run_here):
     """Instead of `accelerate launch`: the stage's recipe in this process, where the libraries are loaded."""
-    import yaml
 
-    def launch(stage, recipes, launch_args):
-        stage.folder.mkdir(parents=True, exist_ok=True)
-        (stage.folder / "config.yaml").write_text(yaml.safe_dump(dict(stage.config)))
-        status, error = run_here(stage.recipe, "--config", str(stage.folder / "config.yaml"))
+    def run(processes, script, config, locks, env):
+        status, error = run_here(script.stem, "--config", str(config))
         assert status == 0, error
+        return status
 
-    return launch
+    return run

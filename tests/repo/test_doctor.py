@@ -138,3 +138,13 @@ def test_the_command(toy_kg, capsys, monkeypatch):
     assert main(["doctor", "--kg", str(toy_kg), "--triple", "m.fr", "x", "m.paris"]) == 1
     assert "error    the triple (m.fr, x, m.paris) is missing" in capsys.readouterr().out
     assert main(["doctor", "--triple", "a", "b", "c"]) == 2
+
+
+def test_a_build_that_was_killed_is_seen(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
+    lock = tmp_path / "py311_cpu" / "some_op" / "lock"
+    lock.parent.mkdir(parents=True)
+    assert not [finding for finding in doctor_machine.check_machine() if "locked" in finding.text]
+    lock.touch()
+    (found,) = [finding for finding in doctor_machine.check_machine() if "locked" in finding.text]
+    assert found.level == "warning" and "some_op" in found.text and f"rm {lock}" in found.advice

@@ -189,13 +189,13 @@ def test_json_that_breaks_readers_is_no_answer(server, tmp_path, body):
 
 
 def test_an_answer_that_drips_or_never_ends_is_given_up(server, monkeypatch):
-    monkeypatch.setattr("graphwalker.tools.rerank._MAX_BYTES", 1000)
+    monkeypatch.setattr("graphwalker.tools.chat_server._MAX_BYTES", 1000)
     server.script = ["[1]" * 1000]
     with pytest.raises(KGUnavailable, match="for one answer"):
         reranker(server, tries=1)("where?", RELATIONS)
     server.script = ["[1]"]
     clock = iter(range(0, 10_000, 100))
-    monkeypatch.setattr("graphwalker.tools.rerank.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("graphwalker.tools.chat_server.time.monotonic", lambda: next(clock))
     with pytest.raises(KGUnavailable, match="no answer within") as caught:
         reranker(server, tries=1)("where?", RELATIONS)
     assert caught.value.status == "kg_timeout"

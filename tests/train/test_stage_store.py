@@ -1,6 +1,5 @@
 """Stages named by content: what differs is trained apart, what is the same once; a run's folder looks as ever."""
 
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -125,11 +124,11 @@ def test_launch(config, monkeypatch):
     placed = StageStore(Path("r"), "tiny").place(stages(config)[0])
     commands = []
 
-    def run(command, check, pass_fds, env):
+    def call(command, pass_fds, env):
         commands.append((command, pass_fds))
-        return subprocess.CompletedProcess(command, 1)
+        return 1
 
-    monkeypatch.setattr("subprocess.run", run)
+    monkeypatch.setattr("graphwalker.train.processes.call", call)
     with pytest.raises(UserError, match="stage a failed .exit status 1"):
         stage_store.launch(placed, Path("recipes"), Processes(["--num_processes", "2"]), [7])
     written = placed.folder / "config.yaml"

@@ -1,0 +1,276 @@
+"""A gold query as an actor has to find it: the entities it names, the patterns it is made of, and the rest.
+
+An id becomes a variable with a name, as the interactive protocol writes queries; what the query asks beside its
+patterns (filters, order, counts) stays as it is.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from data_pipelines.importers.paths import PathWalker, halves, leave_out
+from graphwalker.errors import QueryRefused
+from graphwalker.kg.dialect import KNOWN_PREFIXES, normal_tokens
+from graphwalker.kg.schema import Schema
+from graphwalker.kg.sparql_patterns import QueryParts, Tokens, TriplePattern, query_parts
+from graphwalker.kg.sparql_tokens import Token, tokenize
+from graphwalker.kg.store import KGStore
+from graphwalker.kg.terms import XSD
+from graphwalker.types import Question
+
+RDF_TYPE = KNOWN_PREFIXES["rdf"] + "type"
+DOT = Token("PUNCT", ".")
+_LANGUAGE_WORDS = {"ISLITERAL", "LANG", "LANGMATCHES"}
+_LOCAL = re.compile(r"\w(?:[\w.-]*[\w-])?")
+_OURS = re.compile(r"e\d*")  # the variables that are entities here
+_YEAR = re.compile(r"-?\d{4}(?=-|$)")
+_FRONTIER = 50  # nodes of a hop at which its halves are looked for
+
+
+class NotWalkable(ValueError):
+    """Why a query cannot be walked, in plain words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An entity of a query: what stands for it there, and what it is called."""
+
+    term: Token
+    """Its IRI, or the variable that the query finds by name."""
+    names: tuple[str, ...]
+    """The name, then others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A pattern between two nodes; ``relation`` as the KG prints it, a node as SPARQL does."""
+
+    subject: str
+    relation: str
+    object: str
+
+
+@dataclass(frozen=True)
+class GoldQuery:
+    """A query in parts. ``patterns`` are the outer ones but for names and types; ``inner`` are those in filters and in
+    OPTIONAL."""
+
+    schema: Schema
+    parts: QueryParts
+    entities: tuple[Named, ...]
+    patterns: tuple[TriplePattern, ...]
+    inner: tuple[TriplePattern, ...]
+    types: tuple[TriplePattern, ...] = ()
+    """The patterns that say of what class a node is."""
+
+    @cached_property
+    def values(self) -> tuple[str, ...]:
+        """The literals that the query compares with: texts, numbers, and of dates the year."""
+        tokens = [token for part in self.parts.rest for token in part]
+        tokens += [token for pattern in self.patterns for token in (*pattern.subject, *pattern.object)]
+        found = (token.text for token in tokens if token.kind in ("STRING", "NUMBER"))
+        years = (year[0] if (year := _YEAR.match(text)) else text for text in found)
+        return tuple(dict.fromkeys(text for text in years if text))
+
+    def edge(self, pattern: TriplePattern, variables: Mapping[Token, str]) -> Edge:
+        """A pattern with the entities under their variables."""
+        relation = self.schema.compact(pattern.predicate[0].text)
+        subject, end = (self.write(node, variables) for node in (pattern.subject, pattern.object))
+        return Edge(subject, relation, end)
+
+    def name_statement(self, entity: Named) -> Tokens:
+        """What finds an entity by its name, as the interactive protocol writes it."""
+        predicate = Token("IRI", self.schema.expand(self.schema.name_predicates[0]))
+        language = [Token("LANG", f"@{self.schema.languages[0]}")] if self.schema.languages[0] else []
+        return (entity.term, predicate, Token("STRING", entity.names[0]), *language, DOT)
+
+    def state(self, node: str, statements: Iterable[Tokens], variables: Mapping[Token, str]) -> str:
+        """The query of SearchGraphPatterns: a node as ``?e``, found by the statements that lead to it."""
+        center = {term: "?e" for term, variable in variables.items() if variable == node}
+        center = center or {Token("VAR", node[1:]): "?e"}
+        body = " ".join(self.write(statement, {**variables, **center}) for statement in statements)
+        return f"SELECT ?e WHERE {{ {body} }}"
+
+    def whole(self, statements: Iterable[Tokens], variables: Mapping[Token, str]) -> str:
+        """The query anew, of statements for its outer patterns and of what it has beside them."""
+        parts = [self.parts.head, (Token("PUNCT", "{"),), *statements, *self.parts.rest, (Token("PUNCT", "}"),)]
+        return " ".join(self.write(part, variables) for part in (*parts, self.parts.tail) if part)
+
+    def write(self, tokens: Iterable[Token], variables: Mapping[Token, str]) -> str:
+        """Tokens as text: entities as their variables, IRIs short where a prefix is known."""
+        text, before = "", None
+        for token in tokens:
+            close = token.kind == "LANG" or (token.kind == "PUNCT" and token.text in ("^^", ")", ","))
+            if before is None:
+                close = True
+            elif before.kind == "PUNCT":
+                close |= before.text in ("^^", "(", "!")
+            elif token == ("PUNCT", "(") and before.kind in ("WORD", "IRI"):
+                close |= before.word() not in _SPACED
+            text += ("" if close else " ") + (variables.get(token) or self._term(token))
+            before = token
+        return text
+
+    def _term(self, token: Token) -> str:
+        return short_iri(token.text, self.schema) if token.kind == "IRI" else token.written()
+
+
+_SPACED = ("SELECT", "DISTINCT", "WHERE", "IN", "VALUES", "BY")
+
+
+def short_iri(iri: str, schema: Schema) -> str:
+    """An IRI with a prefix that needs no declaration, or in full.
+
+    >>> from graphwalker.kg.schema import load_schema
+    >>> short_iri("http://rdf.freebase.com/ns/people.person.gender", load_schema("freebase"))
+    'ns:people.person.gender'
+    """
+    prefixes = {**{p: base for p, base in schema.namespaces.items() if p}, **KNOWN_PREFIXES}
+    fitting = [(len(base), prefix, iri[len(base) :]) for prefix, base in prefixes.items() if iri.startswith(base)]
+    _, prefix, local = max(fitting, default=(0, "", ""))
+    return f"{prefix}:{local}" if _LOCAL.fullmatch(local) else f"<{iri}>"
+
+
+def read_gold(question: Question, store: KGStore) -> GoldQuery:
+    """The gold query of a question: its SPARQL, or what its gold paths say.
+
+    Raises `NotWalkable` where there is neither, and for what the interactive tools cannot find.
+    """
+    sparql = question.sparql or query_of_paths(question, store)
+    if not sparql:
+        raise NotWalkable("it has neither SPARQL nor a gold path for each topic")
+    try:
+        tokens = normal_tokens(tokenize(sparql), store.schema.namespaces, dates=False)
+        parts = _unwrapped(query_parts([_renamed(token) for token in tokens]))
+    except QueryRefused as error:
+        raise NotWalkable(f"its SPARQL cannot be read: {error}") from error
+    return _Reader(store, parts).read()
+
+
+def _renamed(token: Token) -> Token:
+    return Token("VAR", f"v{token.text}") if token.kind == "VAR" and _OURS.fullmatch(token.text) else token
+
+
+def _unwrapped(parts: QueryParts) -> QueryParts:
+    """GrailQA's ``SELECT (?x0 AS ?value) { SELECT DISTINCT ?x0 { … } }`` as the query inside; its count likewise."""
+    head = [token.written() for token in parts.head]
+    if len(parts.rest) != 1 or parts.rest[0][0].word() != "SELECT" or any(p.depth == 1 for p in parts.patterns):
+        return parts
+    inner = list(parts.rest[0])
+    count = head[:4] == ["SELECT", "(", "COUNT", "("]
+    asked = head[4 if count else 2 : 5 if count else 3]
+    if inner[1].word() != "DISTINCT" or [inner[2].written()] != asked or inner[3].kind == "VAR":
+        return parts
+    if count:
+        distinct = tokenize(" ".join([*head[:4], "DISTINCT", *head[4:]]))
+        inner = [*distinct, *inner[4 if inner[3].word() == "WHERE" else 3 :]]
+    return query_parts([*inner, *parts.tail])
+
+
+class _Reader:
+    def __init__(self, store: KGStore, parts: QueryParts):
+        self.store, self.schema, self.parts = store, store.schema, parts
+        self._typing = {self.schema.compact(RDF_TYPE), "a", *self.schema.type_predicates}
+
+    def read(self) -> GoldQuery:
+        patterns = self.parts.patterns
+        for pattern in patterns:
+            self._check(pattern)
+        named = [pattern for pattern in patterns if self._finds_by_name(pattern)]
+        types = [
+            p for p in patterns if self._relation(p) in self._typing and p.object[0].kind == "IRI" and p.depth == 1
+        ]
+        others = [pattern for pattern in patterns if pattern not in named and pattern not in types]
+        entities = {p.subject[0]: Named(p.subject[0], (p.object[0].text,)) for p in named}
+        rest = []
+        for part in self.parts.rest:
+            if (
+                part[0].word() == "VALUES"
+                and [t.written() for t in (part[2], part[-1])] == ["{", "}"]
+                and len(part) == 5
+            ):
+                entities[part[1]] = Named(part[1], self._names(part[3]))
+            elif not self._is_of_language(part):
+                rest.append(part)
+        nodes = [token for p in others for token in (*p.subject, *p.object)]
+        known = {token for p in patterns for token in p.predicate}
+        for token in [*nodes, *(token for part in rest for token in part if token not in known)]:
+            if token.kind == "IRI" and token not in entities and not token.text.startswith(XSD):
+                entities[token] = Named(token, self._names(token))
+        if not entities:
+            raise NotWalkable("it names no entity")
+        outer, inner = (tuple(p for p in others if (p.depth == 1) is is_outer) for is_outer in (True, False))
+        parts = replace(self.parts, rest=tuple(rest))
+        return GoldQuery(self.schema, parts, tuple(entities.values()), outer, inner, tuple(types))
+
+    def _finds_by_name(self, pattern: TriplePattern) -> bool:
+        is_name = self._relation(pattern) in self.schema.name_predicates
+        return (
+            is_name and pattern.depth == 1 and pattern.subject[0].kind == "VAR" and pattern.object[0].kind == "STRING"
+        )
+
+    def _relation(self, pattern: TriplePattern) -> str:
+        return self.schema.compact(pattern.predicate[0].text) if len(pattern.predicate) == 1 else ""
+
+    def _check(self, pattern: TriplePattern) -> None:
+        if len(pattern.predicate) > 1:
+            raise NotWalkable("it has a property path")
+        if pattern.predicate[0].kind == "VAR":
+            raise NotWalkable("it asks for a relation")
+
+    def _is_of_language(self, part: Sequence[Token]) -> bool:
+        """WebQSP's filter on the language of literals, which names here have anyway."""
+        words = {token.word() for token in part} - {"", "FILTER"}
+        return bool(words) and words <= _LANGUAGE_WORDS
+
+    def _names(self, token: Token) -> tuple[str, ...]:
+        node = self.schema.compact(token.text)
+        name = self.store.names([node])[0] if token.kind == "IRI" and self.store.has_node(node) else None
+        if name is None:
+            raise NotWalkable("an entity of its query is not in the KG, or has no name there")
+        return (name, *self.store.aliases(node))
+
+
+def query_of_paths(question: Question, store: KGStore) -> str:
+    """SPARQL for the gold paths of a question, "" without one for each topic with an id.
+
+    What a data set leaves out of its gold (the topic itself, where a path comes back to it) a filter leaves out.
+    """
+    topics = [topic.id for topic in question.topic_entities]
+    if not topics or None in topics or len(topics) != len(question.paths):
+        return ""
+    lines: list[str] = []
+    left_out, numbers = leave_out(question), iter(range(1, 1000))
+    for topic, path in zip(topics, question.paths, strict=True):
+        assert topic is not None
+        start = near = f"<{store.schema.expand(topic)}>"
+        edges = 0
+        for place, hop in enumerate(path, 1):
+            parts = _hop_parts(store, topic, path[:place])
+            far = "?x" if place == len(path) else f"?y{next(numbers)}"
+            nodes = [near, f"?c{next(numbers)}", far] if len(parts) > 1 else [near, far]
+            for relation, a, b in zip(parts, nodes, nodes[1:], strict=False):
+                subject, end = (b, a) if hop.startswith("^") else (a, b)
+                lines.append(f"{subject} <{store.schema.expand(relation)}> {end} .")
+            edges += len(parts)
+            if edges > 1 and (left_out == "always" or (left_out == "end" and far == "?x")):
+                lines.append(f"FILTER(?x != {start})" if far == "?x" else f"FILTER({far} != {start})")
+            near = far
+    return f"SELECT DISTINCT ?x WHERE {{ {' '.join(lines)} }}"
+
+
+def _hop_parts(store: KGStore, topic: str, path: Sequence[str]) -> tuple[str, ...]:
+    """The last hop of a path as the edges it is made of, in the order in which they are walked."""
+    relation, inverse = path[-1].removeprefix("^"), path[-1].startswith("^")
+    ways = [(relation,), *halves(relation)]
+    for node in sorted(PathWalker(store).walk(topic, path[:-1]))[:_FRONTIER]:
+        for way in ways:
+            first = way[-1] if inverse else way[0]
+            edges = store.match(relation=first, tail=node) if inverse else store.match(head=node, relation=first)
+            middles = [edge.head if inverse else edge.tail for edge in edges]
+            if len(way) == 1 and any(not store.is_mediator(middle) for middle in middles):
+                return way
+            if len(way) == 2 and any(map(store.is_mediator, middles)):
+                return way[::-1] if inverse else way
+    raise NotWalkable("its gold path leads nowhere")

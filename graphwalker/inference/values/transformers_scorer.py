@@ -1,0 +1,165 @@
+"""Log-probabilities by a model of transformers: one causal pass, shared prefixes read once, nothing of size B x T x V.
+
+Sequences that begin alike (siblings of a search share all their actions but the last) become a group: the group's
+prefix is read once, its keys and values are copied to a row for each sequence, and only what differs is read there.
+Rows are batched by tokens, those of like length together. The output head runs on few positions at a time.
+
+Shapes: B rows of a pass, T tokens of its longest row, C hidden size, V vocabulary, N positions to score.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from graphwalker.inference.attention import grouped
+from graphwalker.inference.batching import like_lengths
+from graphwalker.inference.cache import RaggedCache
+from graphwalker.inference.values.prefixes import Group, batches, share_prefixes
+from graphwalker.inference.values.scorer import Floats, start_token
+
+PASS_TOKENS = 4096  # of one forward pass, padding included
+SMALL_PASS_TOKENS = 256  # reading costs by the token, so padding pays in small passes alone
+HEAD_BYTES = 64 << 20  # of the logits that exist at a time, in float32
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of a pass: its place in the cache, the new tokens, and which token follows each."""
+
+    place: int
+    new: Sequence[int]
+    following: Sequence[int]
+
+
+class TransformersScorer:
+    """A `Scorer` on a causal language model from transformers, on any device and in any floating-point type.
+
+    ``pass_tokens`` bounds a forward pass (padding included), ``head_bytes`` the logits that exist at a time. A model
+    whose layers the ragged cache does not know (sliding windows, soft caps on attention) reads every sequence whole.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        max_length: int | None = None,
+        pass_tokens: int = PASS_TOKENS,
+        head_bytes: int = HEAD_BYTES,
+    ):
+        self.model, self.tokenizer = model, tokenizer
+        self.pass_tokens, self.head_bytes = pass_tokens, head_bytes
+        self.config = model.config.get_text_config()
+        self.start = start_token(tokenizer, self.config)
+        limits = [max_length, getattr(self.config, "max_position_embeddings", None)]
+        self.max_length = min((limit for limit in limits if limit), default=2**31)
+        self.by_kind = bool(getattr(self.config, "layer_types", None))
+        # within one window, sliding attention (Mistral) is full attention
+        window = getattr(self.config, "sliding_window", None) or self.max_length
+        self.shares = self.max_length <= window and _can_share(self.config)
+
+    @torch.inference_mode()
+    def logprobs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
+        """See `Scorer.logprobs`; equal sequences are read once."""
+        distinct = list(dict.fromkeys(map(tuple, sequences)))
+        found = {sequence: np.empty(0) for sequence in distinct if len(sequence) < 2}
+        distinct = [sequence for sequence in distinct if sequence not in found]
+        for batch in batches(share_prefixes(distinct, self.shares), self.pass_tokens):
+            found |= self._batch(batch)
+        return [found[tuple(sequence)] for sequence in sequences]
+
+    def _batch(self, groups: Sequence[Group]) -> dict[tuple[int, ...], Floats]:
+        """The groups of a batch: first their prefixes, then the rest of every sequence."""
+        cache = RaggedCache(self.config, sum(len(group.sequences) for group in groups)) if self.shares else None
+        first = np.cumsum([0, *(len(group.sequences) for group in groups)]).tolist()
+        heads: dict[int, Floats] = {}
+        prefixed = [(place, group) for place, group in zip(first, groups, strict=False) if group.shared]
+        if cache is not None and prefixed:
+            rows = [_Row(place, group.prefix, group.prefix_following) for place, group in prefixed]
+            for (place, group), head in zip(prefixed, self._read(rows, cache), strict=True):
+                heads[place] = head
+                for row in range(place + 1, place + len(group.sequences)):
+                    cache.move(place, row)
+        rows = []
+        for place, group in zip(first, groups, strict=False):
+            for i, sequence in enumerate(group.sequences):
+                rest = sequence[group.shared :]
+                rows.append(_Row(place + i, rest[:-1], rest[1:]))
+        tails = iter(self._read(rows, cache))
+        none = np.empty(0)
+        return {
+            sequence: np.concatenate([heads.get(place, none), next(tails)])
+            for place, group in zip(first, groups, strict=False)
+            for sequence in group.sequences
+        }
+
+    def _read(self, rows: Sequence[_Row], cache: RaggedCache | None) -> list[Floats]:
+        """The log-probabilities of what follows, for each row; passes of at most ``pass_tokens``."""
+        found: dict[int, Floats] = {}
+        for taken in like_lengths([len(row.new) for row in rows], self.pass_tokens, SMALL_PASS_TOKENS):
+            found.update(zip(taken, self._pass([rows[i] for i in taken], cache), strict=True))
+        return [found[i] for i in range(len(rows))]
+
+    def _pass(self, rows: Sequence[_Row], cache: RaggedCache | None) -> list[Floats]:
+        device = self.model.device
+        width = max(len(row.new) for row in rows)
+        ids = torch.zeros(len(rows), width, dtype=torch.long)  # (B, T), padded on the right
+        for i, row in enumerate(rows):
+            ids[i, : len(row.new)] = torch.tensor(row.new)
+        counts = [len(row.new) for row in rows]
+        if cache is None:
+            mask = torch.arange(width) < torch.tensor(counts)[:, None]
+            hidden = self._decode(input_ids=ids.to(device), attention_mask=mask.to(device), use_cache=False)
+        else:
+            positions, allowed = cache.begin([row.place for row in rows], counts, device)
+            by_kind = {kind: allowed if kind == "full_attention" else None for kind in cache.kinds}
+            with grouped(self.model):
+                hidden = self._decode(
+                    input_ids=ids.to(device),
+                    position_ids=positions,
+                    attention_mask=by_kind if self.by_kind else allowed,
+                    past_key_values=cache,
+                    use_cache=True,
+                )
+        scored = [(i, t) for i, row in enumerate(rows) for t in range(len(row.following))]
+        at = torch.tensor(scored, device=device)
+        targets = torch.tensor([token for row in rows for token in row.following], device=device)
+        values = self._head(hidden[at[:, 0], at[:, 1]], targets).double().cpu().numpy()
+        return np.split(values, np.cumsum([len(row.following) for row in rows])[:-1])
+
+    def _decode(self, **inputs: Any) -> torch.Tensor:
+        return self.model.get_decoder()(**inputs).last_hidden_state  # (B, T, C)
+
+    def _head(self, hidden: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """``log p(target)`` in float32, (N,), from hidden states (N, C)."""
+        head = self.model.get_output_embeddings()
+        rows = max(1, self.head_bytes // (4 * head.weight.shape[0]))
+        values = []
+        for part, wanted in zip(hidden.split(rows), targets.split(rows), strict=True):
+            logits = _rescaled(head(part), self.config).float()  # (rows, V)
+            values.append(logits.gather(1, wanted[:, None])[:, 0] - logits.logsumexp(dim=1))
+        return torch.cat(values)
+
+
+def _can_share(config: Any) -> bool:
+    if getattr(config, "attn_logit_softcapping", None):  # grouped attention knows no cap
+        return False
+    try:
+        RaggedCache(config, 1)
+    except ValueError:
+        return False
+    return True
+
+
+def _rescaled(logits: torch.Tensor, config: Any) -> torch.Tensor:
+    """Logits as the model's own ``forward`` gives them, where its family rescales them (Gemma 2, Cohere, Granite)."""
+    if scale := getattr(config, "logit_scale", None):
+        logits = logits * scale
+    if scale := getattr(config, "logits_scaling", None):
+        logits = logits / scale
+    if cap := getattr(config, "final_logit_softcapping", None):
+        logits = cap * torch.tanh(logits / cap)
+    return logits

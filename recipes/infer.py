@@ -1,0 +1,138 @@
+"""Answer questions with a trained agent under a tree search (MCTS-KBQA, section 3; every row of its Table 2).
+
+Any checkpoint under any searcher: the agent's protocol says which turns it takes, the searcher which of them it goes on
+from, the value how good a state is. Differs from the paper: the maximum depth, the beam's width and the budgets of the
+baselines are ours (docs/search.md).
+
+On a CPU, in minutes:  python recipes/infer.py
+On a GPU:              python recipes/infer.py --config CONFIG.yaml --backend vllm
+
+Without a config it searches the demo KG with the tiny agent that recipes/sft.py trains. Written are trajectories.jsonl
+(the predictions), trees/, metrics.json and costs.json. Interrupted, the same command goes on where it stopped.
+"""
+
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from data_pipelines.dataset import prepare_demo_data
+from envs.factory import EnvConfig, any_env_factory
+from graphwalker.errors import UserError, at_least
+from graphwalker.inference.engine import Sampling
+from graphwalker.inference.load import load_engine
+from graphwalker.inference.partial import is_finished, write_settings
+from graphwalker.inference.search_run import search_questions
+from graphwalker.inference.values.configs import ValueConfig
+from graphwalker.inference.values.make import make_value
+from graphwalker.report.stages import summary
+from graphwalker.search.searchers import VALUED, find_searcher
+from graphwalker.search.settings import SearchConfig
+from graphwalker.tools.questions import read_questions
+from graphwalker.train import models, session
+
+DEFAULT = Path(__file__).parent / "infer" / "tiny_demo_fast_mcts.yaml"
+# what may differ between two halves of one run
+ELSEWHERE = frozenset(
+    {"out", "rows", "parked_rows", "url", "searches_at_a_time", "value_url", "value_rows", "value_cache"}
+)
+
+
+@dataclass
+class InferConfig:
+    """The agent, the questions, and how its turns are decoded."""
+
+    model: str = field(default="runs/sft_tiny_demo", metadata={"help": "A model's folder, a hub id, or smollm2."})
+    questions: str = field(default="data/demo/test_path.jsonl", metadata={"help": "JSONL of questions."})
+    out: str = field(default="runs/infer", metadata={"help": "Folder to write."})
+    demo_data: str | None = field(
+        default=None, metadata={"help": "Folder in which the demo data is made first, if it is not there yet."}
+    )
+    max_questions: int | None = field(default=None, metadata={"help": "Use only the first so many."})
+    turn_tokens: int = field(default=512, metadata={"help": "Tokens a turn may take."})
+    episode_tokens: int = field(default=4096, metadata={"help": "Tokens a state may take, the prompt included."})
+    rows: int = field(default=64, metadata={"help": "Turns decoded at a time."})
+    parked_rows: int = field(
+        default=64,
+        metadata={
+            "help": "transformers: states whose past is kept in memory until they are expanded, each as large as a row "
+            "(0 where memory is short; their past is then read again)."
+        },
+    )
+    searches_at_a_time: int | None = field(
+        default=None, metadata={"help": "Searches that may be under way at a time (default: as many as rows)."}
+    )
+    backend: str = field(default="auto", metadata={"help": "What decodes: transformers, vllm, server, or auto."})
+    url: str | None = field(default=None, metadata={"help": "Where the backend server answers (docs/vllm.md)."})
+    guided_turns: bool = field(default=False, metadata={"help": "Hold every turn to the protocol's form (vLLM)."})
+    seed: int = field(default=0, metadata={"help": "Seed of sampling and of the bootstrap."})
+
+    def __post_init__(self) -> None:
+        at_least(
+            self, max_questions=1, turn_tokens=1, episode_tokens=1, rows=1, parked_rows=0, searches_at_a_time=1, seed=0
+        )
+
+
+READS = (InferConfig, EnvConfig, SearchConfig, ValueConfig)
+
+
+def main() -> None:
+    infer, env, search, value = session.parse(READS, DEFAULT)
+    find_searcher(search.searcher)
+    if infer.guided_turns and env.protocol != "graphwalker":
+        raise UserError(f"guided_turns: only for the protocol graphwalker, not for {env.protocol}")
+    out = Path(infer.out)
+    if infer.demo_data:
+        prepare_demo_data(infer.demo_data)
+    settings = _settings(infer, env, search, value)
+    if is_finished(out, settings):
+        print(f"{out} is finished; remove it to run it again")
+    else:
+        make_env = any_env_factory(env)
+        # only the graphwalker protocol is given the topic entities, and so needs to know them
+        toolbox = make_env().toolbox if env.protocol == "graphwalker" else None
+        questions = read_questions(infer.questions, toolbox, infer.max_questions)
+        print(f"{search.searcher} on {infer.questions} with {infer.model}; output in {out}", flush=True)
+        engine = load_engine(
+            models.prepare_model(infer.model),
+            backend=infer.backend,
+            capacity=infer.rows,
+            parked=infer.parked_rows,
+            max_length=infer.episode_tokens,
+            url=infer.url,
+            guided=infer.guided_turns,
+        )
+        scores = make_value(*_value(search, value))
+        write_settings(out, settings)
+        sampling = Sampling(search.search_temperature, max_new_tokens=infer.turn_tokens)
+        search_questions(
+            questions,
+            make_env,
+            engine,
+            scores,
+            search,
+            sampling,
+            out,
+            seed=infer.seed,
+            at_a_time=infer.searches_at_a_time,
+            progress=search.searcher,
+        )
+    print(summary(out))
+    print(f"Written to {out}; read the predictions with: graphwalker report {out}")
+
+
+def _value(search: SearchConfig, value: ValueConfig) -> tuple[str, ValueConfig]:
+    """The value to load: none for a searcher that never asks for one."""
+    if search.searcher not in VALUED:
+        return "constant", value
+    if value.value_model and value.value_backend != "openai":
+        value = replace(value, value_model=models.prepare_model(value.value_model))
+    return value.value, value
+
+
+def _settings(*configs: Any) -> dict[str, Any]:
+    """All that decides what comes out."""
+    return {key: value for config in configs for key, value in asdict(config).items() if key not in ELSEWHERE}
+
+
+if __name__ == "__main__":
+    session.run(main)
