@@ -1,33 +1,35 @@
 """The answers to the last questions, which threads that ask the same share."""
 
-import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future
-from typing import Any
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
 
 
-class Answers:
-    """The answers to the last `size` questions, without lists of more than `rows` rows; failures are not kept.
+class Answers(Generic[T]):
+    """The answers, lists of rows, to the last questions: `rows` rows in all, each answer counting for one more.
 
-    Threads that ask the same at the same time share one answer, or one failure.
+    An answer with more than a hundredth of that is not kept, and no failure is. Threads that ask the same at the same
+    time share one answer, or one failure.
     """
 
-    def __init__(self, size: int, rows: float = math.inf):
-        self._size, self._rows = size, rows
+    def __init__(self, rows: int):
+        self._most, self._rows = rows, 0
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, Any] = OrderedDict()
-        self._under_way: dict[str, Future] = {}
+        self._kept: OrderedDict[Hashable, list[T]] = OrderedDict()
+        self._under_way: dict[Hashable, Future[list[T]]] = {}
 
-    def get(self, question: str, fetch: Callable[[], Any]) -> Any:
+    def get(self, question: Hashable, fetch: Callable[[], list[T]]) -> list[T]:
         with self._lock:
             if question in self._kept:
                 self._kept.move_to_end(question)
                 return self._kept[question]
             waiting = self._under_way.get(question)
             if waiting is None:
-                mine: Future = Future()
+                mine: Future[list[T]] = Future()
                 self._under_way[question] = mine
         if waiting is not None:
             return waiting.result()
@@ -40,9 +42,20 @@ class Answers:
             raise
         with self._lock:
             del self._under_way[question]
-            if not isinstance(answer, list) or len(answer) <= self._rows:
-                self._kept[question] = answer
-                if len(self._kept) > self._size:
-                    self._kept.popitem(last=False)
+            self._keep(question, answer)
         mine.set_result(answer)
         return answer
+
+    def clear(self) -> None:
+        with self._lock:
+            self._kept.clear()
+            self._rows = 0
+
+    def _keep(self, question: Hashable, answer: list[T]) -> None:
+        if len(answer) > self._most // 100:
+            return
+        self._kept[question] = answer
+        self._rows += len(answer) + 1
+        while self._rows > self._most:
+            _, oldest = self._kept.popitem(last=False)
+            self._rows -= len(oldest) + 1

@@ -11,13 +11,9 @@ class Breaker:
         self._threshold, self._cooldown, self._clock = threshold, cooldown, clock
         self._failures, self._opened = 0, 0.0
 
-    @property
-    def is_open(self) -> bool:
-        return self._failures >= self._threshold
-
     def admits(self) -> bool:
         """Whether a request may go out now; while it is open, one may each time the cooldown is over."""
-        if not self.is_open:
+        if self._failures < self._threshold:
             return True
         if self._clock() - self._opened < self._cooldown:
             return False
@@ -29,5 +25,5 @@ class Breaker:
 
     def failed(self) -> None:
         self._failures += 1
-        if self.is_open:
+        if self._failures >= self._threshold:
             self._opened = self._clock()

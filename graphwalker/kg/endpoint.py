@@ -5,17 +5,15 @@ callers do well to ask from several threads; equal queries that are under way at
 of the last ones are kept.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyoxigraph as ox
 
 from graphwalker.errors import QueryMalformed, UserError
-from graphwalker.kg.answers import Answers
 from graphwalker.kg.guard import QueryLimits, Rows, guard
 from graphwalker.kg.kinds import read_kinds
 from graphwalker.kg.meta import META, read_meta
-from graphwalker.kg.near import NearStore
 from graphwalker.kg.schema import Schema
 from graphwalker.kg.sparql_http import Endpoint, SparqlClient
 from graphwalker.kg.sparql_results import QueryFailed, Result
@@ -24,15 +22,15 @@ from graphwalker.kg.sparql_text import BLANK
 from graphwalker.kg.sparql_xml import Term
 from graphwalker.kg.spellings import SPELLINGS, Spellings
 from graphwalker.kg.terms import XSD, literal
+from graphwalker.kg.together import TogetherStore
 from graphwalker.types import Triple
 
-_CACHED, _CACHED_ROWS = 4_096, 200  # answers that are kept, and the rows of the largest such one
 _PAGE = 5_000
 _FEW = 100  # rows of a page that may be those of the page before: names come more than once
 STORE = "endpoint"
 
 
-class EndpointStore(NearStore):
+class EndpointStore(TogetherStore):
     """A `KGStore` that asks a SPARQL endpoint; open it with a folder that `graphwalker kg connect` made."""
 
     remote = True
@@ -48,7 +46,6 @@ class EndpointStore(NearStore):
         super().__init__(schema, *read_kinds(self.path), names, at_once=max(1, self.endpoint.connections // 8))
         self.max_rows = self.endpoint.max_rows
         self.client = SparqlClient(self.endpoint)
-        self._answers = Answers(_CACHED, _CACHED_ROWS)
 
     @classmethod
     def open(cls, folder: str | Path) -> "EndpointStore":
@@ -61,11 +58,8 @@ class EndpointStore(NearStore):
         rows = self.rows("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }")
         return number(rows[0]["n"] if rows else "")
 
-    def rows(self, sparql: str) -> list[Row]:
-        return self._answers.get(sparql, lambda: decoded(self.client.run(sparql), self._short))
-
-    def _together(self, queries: Sequence[str]) -> list[list[Row]]:
-        return [decoded(result, self._short) for result in self.client.run_all(queries)]
+    def _fetch(self, sparql: str) -> list[Row]:
+        return decoded(self.client.run(sparql), self._short)
 
     def execute(self, sparql: str, limits: QueryLimits | None = None) -> Rows:
         """A query of any origin, guarded and limited. Raises `QueryRefused` for one that may not be run or that the

@@ -14,6 +14,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -186,8 +187,7 @@ class SparqlClient:
         )
 
     async def _gather(self, queries: Sequence[str]) -> list[Result]:
-        first = [await self._query(queries[0])] if self._breaker.is_open else []  # it admits one, which may close it
-        return [*first, *await asyncio.gather(*map(self._query, queries[len(first) :]))]
+        return await asyncio.gather(*map(self._query, queries))
 
     async def _query(self, query: str, seconds: float = math.inf) -> Result:
         if not self._breaker.admits():
@@ -217,11 +217,10 @@ class SparqlClient:
                 await self._limiter.acquire()
             self.counts["sent"] += 1
             try:
-                try:
+                with suppress(NotInXml):
                     return interpret(*await self._send("POST", seconds, data=form))
-                except NotInXml:
-                    self.counts["sent"] += 1
-                    return interpret(*await self._send("POST", seconds, data=form, headers={"Accept": JSON}))
+                self.counts["sent"] += 1
+                return interpret(*await self._send("POST", seconds, data=form, headers={"Accept": JSON}))
             except QueryFailed as failure:
                 self.counts[failure.kind] += 1
                 raise
