@@ -30,6 +30,7 @@ from trl.trainer import utils
 from graphwalker.files import write_json
 from graphwalker.train import sft_data, tiny
 from graphwalker.train.cpu_head import KNOBS, fit_fused_head
+from graphwalker.train.packed_attention import attend_apart
 from graphwalker.yaml_file import read_yaml
 
 AIMS = {"default": 2.0, "bare": 0.9}  # what our tokens per second are to be of theirs
@@ -83,8 +84,11 @@ class Bench:
 
     def _trainer(self, name: str) -> SFTTrainer:
         once = {"max_steps": -1, "num_train_epochs": 1, "output_dir": str(self.out / name)}
+        model = tiny.make_model(self.episodes.tokenizer, self.architecture)
+        if self.settings[name].get("packing"):
+            attend_apart(model)
         return SFTTrainer(
-            model=tiny.make_model(self.episodes.tokenizer, self.architecture),
+            model=model,
             args=SFTConfig(**{**self.settings[name], **QUIET, **once}),
             train_dataset=self.data,
             processing_class=self.episodes.tokenizer,

@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
@@ -11,6 +11,7 @@ from graphwalker.cli import main
 from graphwalker.files import read_jsonl, write_jsonl
 from graphwalker.protocol.interactive import format_call, render_turn
 from graphwalker.types import Entity, Question, Trajectory
+from tests.local_server import LocalServer
 
 NAMED = '?e ns:type.object.name "{}"@en .'
 QUERY = 'SELECT ?x WHERE {{ ?e ns:type.object.name "{}"@en . ?e ns:{} ?x . }}'
@@ -61,7 +62,7 @@ def server():
         def log_message(self, *arguments):
             pass
 
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    http = LocalServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{http.server_port}/v1", requests
     http.shutdown()

@@ -3,7 +3,9 @@
 import json
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tests.local_server import LocalServer
 
 
 class Scripted:
@@ -45,8 +47,7 @@ class Scripted:
             def log_message(self, *arguments):
                 pass
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self._http.daemon_threads = True
+        self._http = LocalServer(("127.0.0.1", port), Handler)
         self.url = f"http://127.0.0.1:{self._http.server_port}"
 
     def start(self) -> "Scripted":

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 import torch
@@ -22,6 +22,7 @@ from graphwalker.search.sanitise import history
 from graphwalker.search.stored import StoredEpisode
 from graphwalker.train import tiny
 from graphwalker.types import Trajectory
+from tests.local_server import LocalServer
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +210,7 @@ def test_a_judge_behind_a_server(toy_trajectories):
         def log_message(self, *arguments):
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = LocalServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         url = f"http://127.0.0.1:{server.server_port}/v1"

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import httpx
 import pytest
@@ -28,6 +28,7 @@ from graphwalker.protocol.prompts import Prompt
 from graphwalker.protocol.render import NO_RELATIONS, NO_TRIPLES
 from graphwalker.report.page import render_report
 from graphwalker.tools.toolbox import Toolbox
+from tests.local_server import LocalServer
 
 TIMEOUT = 0.5
 PATIENT = 60.0  # on a machine that is busy with other things
@@ -43,11 +44,8 @@ FAULTS = {
 }
 
 
-class Proxy(ThreadingHTTPServer):
+class Proxy(LocalServer):
     """Passes requests on to a server, or spoils the answer: `fault()` names how, "" for not at all."""
-
-    daemon_threads = True
-    request_queue_size = 256
 
     def __init__(self, upstream: str):
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -55,9 +53,6 @@ class Proxy(ThreadingHTTPServer):
         self.client = httpx.Client(timeout=30, limits=httpx.Limits(max_connections=8))
         self.url = f"http://127.0.0.1:{self.server_address[1]}/query"
         threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    def handle_error(self, request, client_address):
-        pass  # clients that have hung up
 
     def stop(self):
         self.over.set()
@@ -312,7 +307,7 @@ class _Rows(BaseHTTPRequestHandler):
 def test_rows_that_were_not_asked_for_are_an_outage(tmp_path, label):
     triples = [("m.a", "a.b.c", "m.b"), ("m.a", "type.object.name", '"Ann"@en'), ("m.b", "type.object.name", '"B"@en')]
     folder = build_from_triples(triples, tmp_path / "kg", store="oxigraph")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Rows)
+    server = LocalServer(("127.0.0.1", 0), _Rows)
     server.row = {key: {"type": "uri", "value": f"http://e/{key}"} for key in "pqxe"}
     server.row["n"] = {"type": "literal", "value": "1"}
     if label:

@@ -4,7 +4,7 @@ import json
 import logging
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
@@ -12,6 +12,7 @@ from envs.factory import EnvConfig, env_factory
 from graphwalker.errors import KGUnavailable, UserError
 from graphwalker.tools.rerank import LLMReranker
 from graphwalker.tools.toolbox import Toolbox
+from tests.local_server import LocalServer
 
 RELATIONS = [f"place.thing.rel_{i}" for i in range(1, 8)]
 
@@ -45,7 +46,7 @@ class Server:
             def log_message(self, *arguments):
                 pass
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = LocalServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._http.server_port}/v1"
         threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True).start()
 

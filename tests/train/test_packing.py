@@ -6,6 +6,7 @@ from transformers import Lfm2Config, Qwen2Config
 from trl import SFTTrainer
 
 from graphwalker.errors import UserError
+from graphwalker.train.packed_attention import attend_apart
 from graphwalker.train.sft_data import check_packing, report_cut
 
 PACKED = {"packing": True, "max_length": 700, "per_device_train_batch_size": 2}
@@ -15,8 +16,10 @@ PACKED = {"packing": True, "max_length": 700, "per_device_train_batch_size": 2}
 def one_step(make_model, sft_config, conversations, toy_tokenizer):
     """Loss and weights after one plain gradient step over all episodes, always from the same weights."""
 
-    def run(architecture, **options):
+    def run(architecture, apart=False, **options):
         model = make_model(architecture)
+        if apart:
+            attend_apart(model)
         args = sft_config(optim="sgd", learning_rate=0.1, max_grad_norm=0.0, lr_scheduler_type="constant", **options)
         trainer = SFTTrainer(model=model, args=args, train_dataset=conversations, processing_class=toy_tokenizer)
         return trainer.train().training_loss, torch.cat([p.detach().flatten() for p in model.parameters()])
@@ -29,6 +32,23 @@ def test_packed_episodes_of_qwen2_do_not_see_each_other(one_step):
     packed_loss, packed_weights = one_step("qwen2", **PACKED)
     assert packed_loss == pytest.approx(loss, abs=1e-5)
     assert torch.allclose(packed_weights, weights, atol=1e-6)
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="an accelerator attends as transformers has it")
+def test_on_a_cpu_they_do_not_even_meet(one_step, conversations, toy_tokenizer, monkeypatch):
+    attend, lengths = torch.nn.functional.scaled_dot_product_attention, []
+
+    def counting(query, *args, **options):
+        lengths.append(query.shape[2])
+        return attend(query, *args, **options)
+
+    loss, weights = one_step("qwen2")
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", counting)
+    packed_loss, packed_weights = one_step("qwen2", apart=True, **PACKED)
+    assert packed_loss == pytest.approx(loss, abs=1e-5)
+    assert torch.allclose(packed_weights, weights, atol=1e-6)
+    rendered = (toy_tokenizer.apply_chat_template(row["messages"], return_dict=False) for row in conversations)
+    assert set(lengths) == {len(ids) for ids in rendered}
 
 
 def test_packed_episodes_of_lfm2_do(one_step):

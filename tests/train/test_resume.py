@@ -59,21 +59,28 @@ def test_sft(stop, make_model, sft_config, conversations, toy_tokenizer, tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stop", [1, 2, 3])  # in the first epoch of two steps, at its end, in the second
-def test_grpo(stop, make_grpo, tmp_path):
+@pytest.mark.parametrize(("stop", "refilled"), [(1, False), (2, False), (3, False), (1, True), (2, True)])
+def test_grpo(stop, refilled, make_grpo, tmp_path):
+    """In the first epoch of two steps, at its end, in the second; with dead groups refilled by other questions."""
+    trainers = []
+
     def make(**options):
         # another reward than ours: an untrained model must get different ones within a group
         trainer = make_grpo(
-            rollout=RolloutConfig(4, 6, 200),
+            rollout=RolloutConfig(4, 6, 200, dead_groups="refill" if refilled else "keep"),
             per_device_train_batch_size=4,
             gradient_accumulation_steps=2,
             **FOUR,
             **options,
         )
-        trainer.reward_funcs = [lambda completion_ids, **kwargs: [float(sum(ids) % 7) for ids in completion_ids]]
+        kinds = 2 if refilled else 7
+        trainer.reward_funcs = [lambda completion_ids, **kwargs: [float(sum(ids) % kinds) for ids in completion_ids]]
+        trainers.append(trainer)
         return trainer
 
     _check(make, stop, tmp_path)
+    refills = {entry["step"] for entry in trainers[-1].state.log_history if entry.get("group/refilled")}
+    assert bool(refills & set(range(stop + 1, 5))) == refilled
 
 
 def test_a_finished_run_ends_at_once(make_model, sft_config, conversations, toy_tokenizer, tmp_path, capsys):
