@@ -1,4 +1,4 @@
-"""The stores answer alike on random graphs: by arrays, by SPARQL that works answers out, by edges read whole."""
+"""The stores answer alike on random graphs: by arrays, by a query for each question, by one for several."""
 
 import tempfile
 from pathlib import Path
@@ -7,14 +7,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graphwalker.kg import near
+from graphwalker.kg import together
 from graphwalker.kg.build import build_from_triples, build_kg
-from graphwalker.kg.near import NearStore
 from graphwalker.kg.open import open_kg
 from graphwalker.kg.oxigraph import OxigraphStore
+from graphwalker.kg.sparql_store import SparqlStore
 from graphwalker.kg.terms import XSD, literal
+from graphwalker.kg.together import TogetherStore
 
 NODES = ["m.a", "m.b", "m.c", "m.d", "_:x", "_:y", "<http://other.org/o>", "<http://other.org/Long_Name>"]
+OTHERS = ["m.a", "m.b", "http://other.org/o"]
 RELATIONS = ["r.one", "r.two", "r.three", "type.hidden", "r.one.r.two"]  # the last prints like a flattened pair
 NAMES = ["Ann", "ann", "ANN", "Straße", "STRASSE", "", "m.a", 'q"\\\n', "東京"]
 LITERALS = [
@@ -39,14 +41,20 @@ triple = st.one_of(
 FOLDED = {name: None for n in NAMES for name in (n, n.upper(), n.lower())}
 
 
-class Near(NearStore, OxigraphStore):
-    """What an endpoint's store does, in this process."""
+class Together(TogetherStore, OxigraphStore):
+    """Asks about everything together with something else, as an endpoint's store does for several threads."""
 
     def __init__(self, folder):
         super().__init__(folder, at_once=1)
 
-    def _together(self, queries):
-        return list(map(self.rows, queries))
+    def _fetch(self, sparql):
+        return OxigraphStore.rows(self, sparql)
+
+    def _rows_around(self, node):
+        return self._ask_around(list(dict.fromkeys([node, *OTHERS])))[0]
+
+    def _rows_of_ends(self, node, steps, most):
+        return self._ask_ends([(other, tuple(steps)) for other in dict.fromkeys([node, *OTHERS])])[0]
 
 
 def answers(store):
@@ -77,7 +85,7 @@ def check(schema, triples):
             open_kg(build_from_triples(triples, Path(folder) / kind, schema, store=kind))
             for kind in ("memory", "oxigraph")
         ]
-        stores.append(Near(stores[1].path))
+        stores.append(Together(stores[1].path))
         for one, *others in zip(*map(answers, stores), strict=True):
             assert others == [one, one]
         for store in stores:
@@ -99,17 +107,21 @@ def test_stores_answer_alike_on_many_graphs(schema, triples):
     check(schema, triples)
 
 
-def test_entities_with_too_many_edges_are_told_from_those_read_beside_them(toy_nt, tmp_path, monkeypatch):
-    store = Near(build_kg(toy_nt, tmp_path / "kg", "freebase", store="oxigraph", progress=False))
-    nodes = sorted({t.head for t in store if not t.head.startswith("_:")})
-    whole = dict(zip(nodes, store._read(nodes), strict=True))
-    assert None not in whole.values() and not store._read(["m.none"])[0].known
-    for bound in (1, 3, 6, 9, 30):
-        monkeypatch.setattr(near, "EDGES", bound)
-        few = {
-            node for node in nodes if max(len(list(store.match(head=node))), len(list(store.match(tail=node)))) < bound
-        }
-        read = dict(zip(nodes, store._read(nodes), strict=True))
-        assert {node for node in nodes if read[node]} == few
-        assert all(read[node] == whole[node] for node in few)
-        assert len(few) == {1: 0, 30: len(nodes)}.get(bound, len(few))
+def test_each_of_several_gets_what_it_gets_alone(toy_nt, tmp_path, monkeypatch):
+    store = Together(build_kg(toy_nt, tmp_path / "kg", "freebase", store="oxigraph", progress=False))
+    nodes = [*sorted({t.head for t in store if not t.head.startswith("_:")}), "m.none"]
+
+    def told(rows):
+        return {tuple(sorted((key, text) for key, text in row.items() if key != "e")) for row in rows}
+
+    alone = [told(SparqlStore._rows_around(store, node)) for node in nodes]
+    asked = [(node, tuple(enumerate(store.walks(node), 3))) for node in nodes]
+    ends = [told(SparqlStore._rows_of_ends(store, node, steps, 99)) if steps else set() for node, steps in asked]
+    assert sum(map(len, alone)) > 30 and sum(map(len, ends)) > 20
+    for bound in (30, 9, 3):  # with fewer rows allowed they are asked about in smaller groups
+        monkeypatch.setattr(together, "HUB", bound)
+        assert [told(rows) for rows in store._ask_ends(asked)] == ends
+    monkeypatch.setattr(together, "HUB", 10_000)
+    for most in (0, 20, 50):
+        monkeypatch.setattr(store, "max_rows", most)
+        assert list(map(told, store._ask_around(nodes))) == alone

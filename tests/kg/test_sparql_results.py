@@ -187,7 +187,7 @@ def test_the_breaker_opens_and_lets_one_through_at_a_time():
 
 
 def test_equal_queries_under_way_share_one_answer_and_failures_are_not_kept():
-    answers, calls, go = Answers(2, 3), [], threading.Event()
+    answers, calls, go = Answers(300), [], threading.Event()
 
     def slow():
         calls.append(1)
@@ -213,6 +213,11 @@ def test_equal_queries_under_way_share_one_answer_and_failures_are_not_kept():
     assert len(calls) == 3
     for _ in range(2):
         answers.get("long", lambda: calls.append(1) or [0] * 4)  # too many rows to keep
+    assert len(calls) == 5
+    for question in range(100):
+        answers.get(question, lambda: [1, 2])
+    assert sum(len(kept) + 1 for kept in answers._kept.values()) == answers._rows == 300  # a hundred of three
+    answers.get(0, lambda: calls.append(1))
     assert len(calls) == 5
 
 
