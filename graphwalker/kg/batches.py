@@ -59,5 +59,6 @@ class Batches(Generic[Q, A]):
             with self._changed:
                 self._free += 1
                 for at, item in enumerate(batch):
-                    item.answer, item.failed = answers[at : at + 1], not answers
+                    item.answer = answers[at : at + 1]
+                    item.failed = not item.answer
                 self._changed.notify_all()

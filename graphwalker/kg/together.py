@@ -63,7 +63,7 @@ class TogetherStore(SparqlStore):
             found[row["e"]].append(row)
         else:
             if not self.max_rows or len(rows) < self.max_rows:
-                return list(found.values())
+                return [found[node] for node in nodes]
         return self._ask_around(nodes[: len(nodes) // 2]) + self._ask_around(nodes[len(nodes) // 2 :])
 
     def _ask_ends(self, questions: list[tuple[str, Steps]]) -> list[list[Row]]:
