@@ -111,6 +111,12 @@ def test_a_result_in_xml_that_is_cut_anywhere_is_malformed():
         assert (caught.value.kind, caught.value.retry) == ("malformed", True) and not isinstance(caught.value, NotInXml)
 
 
+def test_xml_that_defines_entities_is_not_read():
+    laughs = b'<?xml version="1.0"?><!DOCTYPE s [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]>'
+    with pytest.raises(NotInXml):
+        interpret(200, httpx.Headers(), laughs + in_xml(b"<literal>&b;</literal>"))
+
+
 @pytest.mark.parametrize(
     "term",
     [
