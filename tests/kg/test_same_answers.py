@@ -115,8 +115,8 @@ def test_each_of_several_gets_what_it_gets_alone(toy_nt, tmp_path, monkeypatch):
         return {tuple(sorted((key, text) for key, text in row.items() if key != "e")) for row in rows}
 
     alone = [told(SparqlStore._rows_around(store, node)) for node in nodes]
-    asked = [(node, tuple(enumerate(store.walks(node), 3))) for node in nodes]
-    ends = [told(SparqlStore._rows_of_ends(store, node, steps, 99)) if steps else set() for node, steps in asked]
+    asked = [(node, tuple(enumerate(steps, 3))) for node in nodes if (steps := store.walks(node))]
+    ends = [told(SparqlStore._rows_of_ends(store, node, steps, 99)) for node, steps in asked]
     assert sum(map(len, alone)) > 30 and sum(map(len, ends)) > 20
     for bound in (30, 9, 3):  # with fewer rows allowed they are asked about in smaller groups
         monkeypatch.setattr(together, "HUB", bound)
