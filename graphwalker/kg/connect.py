@@ -22,7 +22,7 @@ from graphwalker.kg.meta import LAYOUT, META, META_SCHEMA
 from graphwalker.kg.schema import Schema, load_schema
 from graphwalker.kg.sparql_http import Endpoint, SparqlClient, checked_url
 from graphwalker.kg.sparql_results import QueryFailed, Result
-from graphwalker.kg.sparql_store import Row, number
+from graphwalker.kg.sparql_store import Row, labelled, number
 from graphwalker.kg.sparql_text import Queries, from_iri
 from graphwalker.kg.spellings import SPELLINGS, write_spellings
 from graphwalker.kg.terms import literal_value
@@ -132,7 +132,7 @@ class _Survey:
                 part = visible[at : at + _AT_ONCE]
                 for predicate, result in zip(part, self._relations_of(part, edges), strict=True):
                     for row in decoded(result, self._short):
-                        if number(row["k"]) == 0:
+                        if labelled(row["k"], range(2)) == 0:
                             found.add(predicate)
                         elif self.schema.is_visible(row["q"]):
                             found.add(f"{predicate}.{row['q']}")

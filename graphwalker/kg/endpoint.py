@@ -5,12 +5,10 @@ callers do well to ask from several threads; equal queries that are under way at
 of the last ones are kept.
 """
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+
+import pyoxigraph as ox
 
 from graphwalker.errors import QueryMalformed, UserError
 from graphwalker.kg.guard import QueryLimits, Rows, guard
@@ -19,19 +17,20 @@ from graphwalker.kg.meta import META, read_meta
 from graphwalker.kg.schema import Schema
 from graphwalker.kg.sparql_http import Endpoint, SparqlClient
 from graphwalker.kg.sparql_results import QueryFailed, Result
-from graphwalker.kg.sparql_store import Row, SparqlStore, number
+from graphwalker.kg.sparql_store import Row, number
 from graphwalker.kg.sparql_text import BLANK
+from graphwalker.kg.sparql_xml import Term
 from graphwalker.kg.spellings import SPELLINGS, Spellings
 from graphwalker.kg.terms import XSD, literal
+from graphwalker.kg.together import TogetherStore
 from graphwalker.types import Triple
 
-_CACHED, _CACHED_ROWS = 4_096, 200  # answers that are kept, and the rows of the largest such one
 _PAGE = 5_000
 _FEW = 100  # rows of a page that may be those of the page before: names come more than once
 STORE = "endpoint"
 
 
-class EndpointStore(SparqlStore):
+class EndpointStore(TogetherStore):
     """A `KGStore` that asks a SPARQL endpoint; open it with a folder that `graphwalker kg connect` made."""
 
     remote = True
@@ -43,10 +42,10 @@ class EndpointStore(SparqlStore):
         self.endpoint = Endpoint.from_json(self.meta.get(STORE), str(self.path / META))
         schema = Schema.from_json(self.meta["profile"], str(self.path))
         spellings = self.path / SPELLINGS
-        super().__init__(schema, *read_kinds(self.path), Spellings(spellings) if spellings.exists() else None)
+        names = Spellings(spellings) if spellings.exists() else None
+        super().__init__(schema, *read_kinds(self.path), names, at_once=max(1, self.endpoint.connections // 8))
         self.max_rows = self.endpoint.max_rows
         self.client = SparqlClient(self.endpoint)
-        self._answers = Answers(_CACHED, _CACHED_ROWS)
 
     @classmethod
     def open(cls, folder: str | Path) -> "EndpointStore":
@@ -59,8 +58,8 @@ class EndpointStore(SparqlStore):
         rows = self.rows("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }")
         return number(rows[0]["n"] if rows else "")
 
-    def rows(self, sparql: str) -> list[Row]:
-        return self._answers.get(sparql, lambda: decoded(self.client.run(sparql), self._short))
+    def _fetch(self, sparql: str) -> list[Row]:
+        return decoded(self.client.run(sparql), self._short)
 
     def execute(self, sparql: str, limits: QueryLimits | None = None) -> Rows:
         """A query of any origin, guarded and limited. Raises `QueryRefused` for one that may not be run or that the
@@ -123,7 +122,11 @@ def decoded(result: Result, short: Callable[[str], str]) -> list[Row]:
     """The rows of a SELECT, with terms as everywhere; `short` makes a node of an IRI. Raises `QueryFailed`."""
     if result.boolean is not None:
         raise QueryFailed("malformed", "the server answered a SELECT with a truth value")
-    return [_Answer((key, _node(term, short)) for key, term in row.items()) for row in result.bindings]
+    names = result.variables
+    return [
+        _Answer({name: _node(term, short) for name, term in zip(names, row, strict=True) if term is not None})
+        for row in result.rows
+    ]
 
 
 class _Answer(dict[str, str]):
@@ -133,7 +136,13 @@ class _Answer(dict[str, str]):
         raise QueryFailed("malformed", f"the server sent a row without ?{key}")
 
 
-def _node(term: dict[str, str], short: Callable[[str], str]) -> str:
+def _node(term: dict[str, str] | Term, short: Callable[[str], str]) -> str:
+    if isinstance(term, ox.NamedNode):
+        return short(term.value)
+    if isinstance(term, ox.BlankNode):
+        return short(BLANK + term.value)
+    if isinstance(term, ox.Literal):
+        return _literal(term.value, term.language or "", term.datatype.value)
     kind, value = term["type"], term["value"]
     if kind == "uri":
         return short(value)
@@ -141,48 +150,10 @@ def _node(term: dict[str, str], short: Callable[[str], str]) -> str:
         return short(value if "://" in value else BLANK + value)
     if kind not in ("literal", "typed-literal"):
         raise QueryFailed("malformed", f"the server sent a term of type {kind!r}")
-    lang = term.get("xml:lang", "")
-    datatype = "" if lang else term.get("datatype", XSD + "string")
+    return _literal(value, term.get("xml:lang", ""), term.get("datatype", ""))
+
+
+def _literal(value: str, lang: str, datatype: str) -> str:
     if datatype == XSD + "boolean":
         value = {"1": "true", "0": "false"}.get(value, value)  # as Virtuoso writes them
-    return literal(value, lang, datatype)
-
-
-class Answers:
-    """The answers to the last `size` queries, without those of more than `rows` rows; failures are not kept.
-
-    Threads that ask the same at the same time share one answer, or one failure.
-    """
-
-    def __init__(self, size: int, rows: int):
-        self._size, self._rows = size, rows
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[str, Any] = OrderedDict()
-        self._under_way: dict[str, Future] = {}
-
-    def get(self, query: str, fetch: Callable[[], Any]) -> Any:
-        with self._lock:
-            if query in self._kept:
-                self._kept.move_to_end(query)
-                return self._kept[query]
-            waiting = self._under_way.get(query)
-            if waiting is None:
-                mine: Future = Future()
-                self._under_way[query] = mine
-        if waiting is not None:
-            return waiting.result()
-        try:
-            answer = fetch()
-        except BaseException as error:
-            with self._lock:
-                del self._under_way[query]
-            mine.set_exception(error)
-            raise
-        with self._lock:
-            del self._under_way[query]
-            if not isinstance(answer, list) or len(answer) <= self._rows:
-                self._kept[query] = answer
-                if len(self._kept) > self._size:
-                    self._kept.popitem(last=False)
-        mine.set_result(answer)
-        return answer
+    return literal(value, lang, "" if lang else datatype)

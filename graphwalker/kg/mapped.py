@@ -20,12 +20,15 @@ class MappedTerms:
     ):
         self._at, self._schema, self.first_mediator = arrays, schema, first_mediator
         self._on_look_up = on_look_up
+        self._printed: dict[str, int] = {}  # terms whose text was read last: who asks for their names need not search
         self.find = lru_cache(CACHED)(self._find_uncached)
         self.text = lru_cache(CACHED)(self._text_uncached)
 
     def _find_uncached(self, text: str) -> int:
         """A term's number, -1 for an unknown one."""
         self._on_look_up()
+        if (known := self._printed.get(text)) is not None:
+            return known
         if text[:1] == '"':
             return self._find_literal(text)
         hashes, wanted = self._at["hash"], crc(text)
@@ -52,7 +55,11 @@ class MappedTerms:
 
     def _text_uncached(self, i: int) -> str:
         offsets = self._at["offsets"]
-        return str(self._at["blob"][offsets[i] : offsets[i + 1]], "utf-8")
+        text = str(self._at["blob"][offsets[i] : offsets[i + 1]], "utf-8")
+        if len(self._printed) >= CACHED:
+            self._printed = {}  # another thread may still read the old one
+        self._printed[text] = i
+        return text
 
     def name(self, i: int) -> str | None:
         kind = self._at["kind"][i] if i >= 0 else 0

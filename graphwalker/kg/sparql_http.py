@@ -14,6 +14,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +32,7 @@ from tenacity import (
 
 from graphwalker.errors import UserError
 from graphwalker.kg.breaker import Breaker
-from graphwalker.kg.sparql_results import QueryFailed, Result, interpret
+from graphwalker.kg.sparql_results import JSON, XML, NotInXml, QueryFailed, Result, interpret
 
 USER, PASSWORD, HEADERS = "GRAPHWALKER_SPARQL_USER", "GRAPHWALKER_SPARQL_PASSWORD", "GRAPHWALKER_SPARQL_HEADERS"
 _MAX_BYTES = 256 << 20  # of one answer
@@ -180,7 +181,7 @@ class SparqlClient:
         self._breaker = Breaker(self.endpoint.give_up, self.endpoint.cooldown)
         self._http = httpx.AsyncClient(
             auth=self._auth,
-            headers={"Accept": "application/sparql-results+json", "User-Agent": "graphwalker", **self._headers},
+            headers={"Accept": f"{XML}, {JSON};q=0.5", "User-Agent": "graphwalker", **self._headers},
             limits=httpx.Limits(max_connections=size, max_keepalive_connections=size),
             timeout=httpx.Timeout(self.endpoint.timeout, connect=min(_CONNECT_SECONDS, self.endpoint.timeout)),
         )
@@ -216,7 +217,10 @@ class SparqlClient:
                 await self._limiter.acquire()
             self.counts["sent"] += 1
             try:
-                return interpret(*await self._send("POST", seconds, data=form))
+                with suppress(NotInXml):
+                    return interpret(*await self._send("POST", seconds, data=form))
+                self.counts["sent"] += 1
+                return interpret(*await self._send("POST", seconds, data=form, headers={"Accept": JSON}))
             except QueryFailed as failure:
                 self.counts[failure.kind] += 1
                 raise

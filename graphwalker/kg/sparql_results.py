@@ -5,11 +5,12 @@ rows it has so far, or none, when its time limit strikes, and says so only in a 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from graphwalker.errors import KGUnavailable
 from graphwalker.files import parse_json
+from graphwalker.kg.sparql_xml import Term, Unreadable, read_xml
 
 Kind = Literal["timeout", "refused", "reset", "server", "malformed", "query", "down"]
 """Of a failure: no answer in time; no connection; a connection that broke; an error status; an answer that is cut or no
@@ -20,6 +21,8 @@ _TIMED_OUT = ("S1TAT", "S1T00")  # Virtuoso's states: an "anytime" answer, a tra
 _LONGEST_WAIT = 60.0  # seconds; a server that asks for more is not asked again by this query
 _LANG = re.compile(r"[A-Za-z0-9-]*")
 _SHOWN = 200  # characters of a server's message
+_VIRTUOSO_TRUTH = "__ASK_RETVAL"  # a row for true, none for false
+JSON, XML = "application/sparql-results+json", "application/sparql-results+xml"
 
 
 class QueryFailed(KGUnavailable):
@@ -34,16 +37,23 @@ class QueryFailed(KGUnavailable):
         self.after = after  # seconds that the server asks to be left alone
 
 
-class Result(NamedTuple):
-    """`bindings` of a SELECT as JSON has them, or the `boolean` of an ASK; `cut` when the server left rows out."""
+class NotInXml(QueryFailed):
+    """An answer in XML that only JSON can give exactly: the query is to be sent again, for that."""
 
-    bindings: list[dict[str, dict[str, str]]]
+
+class Result(NamedTuple):
+    """Of a SELECT the variables and rows with a term, or None, for each; of an ASK the `boolean`. Terms are as JSON has
+    them, or parsed. `cut` when the server left rows out."""
+
+    variables: Sequence[str]
+    rows: Sequence[Iterable[dict[str, str] | Term | None]]
     boolean: bool | None
     cut: bool
 
 
 def interpret(status: int, headers: Mapping[str, str], body: bytes) -> Result:
-    """The result in an HTTP answer. `headers` must not care for case. Raises `QueryFailed`."""
+    """The result in an HTTP answer, in XML or JSON. `headers` must not care for case. Raises `QueryFailed`, and of
+    that `NotInXml` where the same query must be asked again in JSON."""
     state = headers.get("x-sql-state", "")
     message = headers.get("x-sql-message", "") or body[:_SHOWN].decode("utf-8", "replace").strip()
     if state in _TIMED_OUT or (status >= 500 and any(code in message for code in _TIMED_OUT)):
@@ -60,27 +70,39 @@ def interpret(status: int, headers: Mapping[str, str], body: bytes) -> Result:
     if status != 200:
         kind: Kind = "query" if status == 400 else "server"
         raise QueryFailed(kind, f"the server answered {status}: {_line(message)}", alive=kind == "query")
+    in_xml, cut = body.lstrip()[:1] == b"<", "x-sparql-maxrows" in headers
     try:
-        return _read(parse_json(body), "x-sparql-maxrows" in headers)
+        return _of_xml(body, cut) if in_xml else _of_json(parse_json(body), cut)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         shown = _line(body[:_SHOWN].decode("utf-8", "replace")) or "(nothing)"
-        raise QueryFailed("malformed", f"not a SPARQL result in JSON ({error}): {shown}", retry=True) from error
+        problem = f"not a SPARQL result in {'XML' if in_xml else 'JSON'} ({error}): {shown}"
+        failure = NotInXml if isinstance(error, Unreadable) else QueryFailed
+        raise failure("malformed", problem, retry=True) from error
 
 
-def _read(record: Any, cut: bool) -> Result:
+def _of_xml(body: bytes, cut: bool) -> Result:
+    found = read_xml(body)
+    if isinstance(found, bool):
+        return Result([], [], found, cut)
+    if found.variables == [_VIRTUOSO_TRUTH]:
+        return Result([], [], bool(found.rows), cut)
+    return Result(found.variables, found.rows, None, cut)
+
+
+def _of_json(record: Any, cut: bool) -> Result:
     if "boolean" in record:
         if not isinstance(record["boolean"], bool):
             raise ValueError("boolean is neither true nor false")
-        return Result([], record["boolean"], cut)
+        return Result([], [], record["boolean"], cut)
     bindings, variables = record["results"]["bindings"], record["head"]["vars"]
     if not isinstance(bindings, list) or not isinstance(variables, list):
         raise ValueError("bindings or variables that are no list")
-    if variables == ["__ASK_RETVAL"]:  # Virtuoso's truth: a row, or none
-        return Result([], bool(bindings), cut)
+    if variables == [_VIRTUOSO_TRUTH]:
+        return Result([], [], bool(bindings), cut)
     for row in bindings:
         for term in row.values():
             _check(term)
-    return Result(bindings, None, cut)
+    return Result(variables, [[row.get(name) for name in variables] for row in bindings], None, cut)
 
 
 def _check(term: Any) -> None:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from graphwalker.errors import KGUnavailable
 from graphwalker.kg.guard import QueryLimits, Rows
 from graphwalker.kg.schema import Schema
-from graphwalker.kg.sparql_text import MORE, OWN_NAME, WAYS, Queries, from_iri, to_term
+from graphwalker.kg.sparql_text import LABEL, MORE, OWN_NAME, WAYS, Queries, from_iri, to_term
 from graphwalker.kg.spellings import Spellings, guesses
 from graphwalker.kg.steps import reversed_parts
 from graphwalker.kg.store import Expansion, Step
@@ -183,18 +183,26 @@ class SparqlStore(ABC):
 
     # From here on: how steps and ends are read.
 
+    def _rows_around(self, node: str) -> list[Row]:
+        """The rows of `Queries.around`."""
+        return self.rows(self.queries.around([self.queries.term(node)], HUB))
+
+    def _rows_of_ends(self, node: str, steps: Sequence[tuple[int, Step]], most: int) -> list[Row]:
+        """The rows of `Queries.ends`."""
+        return self.rows(self.queries.ends(self.queries.term(node), steps, most))
+
     def _all_steps(self, node: str, *, of_mediator: bool = False) -> set[Step]:
         """The visible steps, with those that state a declared reverse; a mediator's own only where they are asked."""
         if node[:1] == '"' or not (term := self.queries.term(node)):
             return set()
         hub, own, rows = False, [], []
-        for row in self.rows(self.queries.around(term, HUB)):
-            k = _label(row["k"], range(OWN_NAME + 1))
+        for row in self._rows_around(node):
+            k = labelled(row["k"], range(OWN_NAME + 1))
             if k == MORE:
                 hub = True
             elif k == OWN_NAME:
                 if row["p"] not in self.schema.name_predicates:
-                    raise KGUnavailable(f"{row['p'][:40]!r} came for a predicate of names", kind="malformed")
+                    raise malformed(f"{row['p'][:40]!r} came for a predicate of names")
                 own.append({"x": node, f"n{self.schema.name_predicates.index(row['p'])}": row["n"]})
             else:
                 rows.append((k, row))
@@ -214,7 +222,7 @@ class SparqlStore(ABC):
 
     def _steps_of_hub(self, term: str) -> list[tuple[int, Row]]:
         degree = {
-            (number(row["k"]) > 0, row["p"]): number(row["n"])
+            (labelled(row["k"], range(MORE)) > 0, row["p"]): number(row["n"])
             for row in self.rows(self.queries.degrees(term))
             if self.schema.is_visible(row["p"])
         }
@@ -227,7 +235,7 @@ class SparqlStore(ABC):
             for at in range(0, len(predicates), _HUB_PREDICATES):
                 part = predicates[at : at + _HUB_PREDICATES]
                 rows += self.rows(self.queries.sampled_steps(term, part, most))
-        return [(_label(row["k"], range(MORE)), row) for row in rows]
+        return [(labelled(row["k"], range(MORE)), row) for row in rows]
 
     def _shown(self, steps: set[Step]) -> list[Step]:
         """The steps without the incoming ones that state a declared reverse again."""
@@ -245,7 +253,7 @@ class SparqlStore(ABC):
         """(name, id) of the other ends of each numbered step, sorted, each name once; and the steps with too many."""
         if not steps:
             return {}, set()
-        rows = self.rows(self.queries.ends(self.queries.term(node), steps, most))
+        rows = self._rows_of_ends(node, steps, most)
         if self.max_rows and len(rows) >= self.max_rows and len(steps) > 1:
             middle = len(steps) // 2  # the server may have cut the answer: ask for less at a time
             ends, capped = self._ends(node, steps[:middle], most)
@@ -254,7 +262,7 @@ class SparqlStore(ABC):
         by_step: dict[int, set[str]] = defaultdict(set)
         numbers = range(steps[0][0], steps[-1][0] + 1)
         for row in rows:
-            by_step[_label(row["k"], numbers)].add(row["x"])
+            by_step[labelled(row["k"], numbers)].add(row["x"])
         full = min(most, self.max_rows or most)
         capped = {k for k, _ in steps if len(by_step[k]) >= full}
         if self.max_rows and len(rows) >= self.max_rows:
@@ -305,20 +313,25 @@ class SparqlStore(ABC):
         self._known_names.update(names)
 
 
-def _label(term: str, among: range) -> int:
+def malformed(problem: str) -> KGUnavailable:
+    """The error of an answer to another query than the one that was sent."""
+    return KGUnavailable(problem, kind="malformed")
+
+
+def labelled(term: str, among: range) -> int:
     """The number that tells what a row is about. Raises `KGUnavailable` for one that its query does not have."""
-    label = number(term)
-    if label not in among:
-        raise KGUnavailable(f"a row numbered {label} came, which was not asked for", kind="malformed")
-    return label
+    text = term.removeprefix(LABEL)
+    if text == term or not (text.isascii() and text.isdigit()) or int(text[:9]) not in among:
+        raise malformed(f"a row labelled {term[:40]!r} came, which was not asked for")
+    return int(text)
 
 
 def number(term: str) -> int:
-    """A count or a label of a row. Raises `KGUnavailable` where the server sent something else."""
+    """A count in a row. Raises `KGUnavailable` where the server sent something else."""
     try:
         return int(literal_value(term))
     except ValueError as error:
-        raise KGUnavailable(f"{term[:40]!r} came for a number", kind="malformed") from error
+        raise malformed(f"{term[:40]!r} came for a number") from error
 
 
 def _followed(relation: str, shown: list[Step], every: list[Step]) -> list[Step]:

@@ -16,6 +16,7 @@ from graphwalker.kg.terms import XSD, literal, parse_literal
 
 BLANK = "urn:graphwalker-blank:"  # a blank node that a query can name
 _VIRTUOSO_BLANK = "nodeID://"  # as Virtuoso lets its own be named
+LABEL = "urn:k:"  # and a number, of what a row is about: no literal, which takes Virtuoso five times as long to write
 MORE, OWN_NAME = 4, 5  # the values of ?k in `around` that are not ways
 WAYS = ((False, 1), (False, 2), (True, 1), (True, 2))  # (inverse, number of edges); ?k is a place in it
 
@@ -123,36 +124,39 @@ class Queries:
             return f"?c {second} {entity} . {self.is_mediator('?c')} ?x {first} ?c . {other}"
         return f"{entity} {first} ?c . {self.is_mediator('?c')} ?c {second} ?x . {other}"
 
-    def around(self, entity: str, most: int) -> str:
+    def around(self, entities: Sequence[str], most: int) -> str:
         """The steps of an entity as rows (k, p, q): k is a place in `WAYS`, q is there for two edges.
 
         Beside them its names (k = `OWN_NAME`; p, n), so that one query answers for nearly every entity. Only the first
         `most` edges of each direction are looked at; a row k = `MORE` says that there are more, and then `degrees` and
-        `sampled_steps` must be asked. (Virtuoso takes 15 ms more to compile a count.)
+        `sampled_steps` must be asked. (Virtuoso takes 15 ms more to compile a count.) Several entities, whose edges
+        are counted together, are told apart by a column e.
         """
+        entity, among = (entities[0], "") if len(entities) == 1 else ("?e", f"VALUES ?e {{ {' '.join(entities)} }} ")
+        e = "?e " if among else ""
         blocks = []
         for k, (inverse, edges) in enumerate(WAYS):
-            near = f"?x ?p {entity}" if inverse else f"{entity} ?p ?x"
+            near = f"{among}?x ?p {entity}" if inverse else f"{among}{entity} ?p ?x"
             if edges == 1:
                 other = _not_same("?x", entity) if inverse else ""
-                block = f"{{ SELECT ?p ?x {{ {near} . {other} }} LIMIT {most} }} {self.is_shown('?x')}"
+                block = f"{{ SELECT {e}?p ?x {{ {near} . {other} }} LIMIT {most} }} {self.is_shown('?x')}"
             elif self._can_mediate is None:
                 continue
             else:
                 edge, far = ("?c ?q", "?x ?p ?c") if inverse else ("?p ?c", "?c ?q ?x")
-                near = f"{edge} {entity}" if inverse else f"{entity} {edge}"
-                bound = "?q ?c" if inverse else "?p ?c"
-                block = f"{self._mediators(bound, near, most)} {far} . {_not_same('?x', entity)} {self.is_shown('?x')}"
-            blocks.append(f"{block} BIND({k} AS ?k)")
+                near = f"{among}{edge} {entity}" if inverse else f"{among}{entity} {edge}"
+                mediators = self._mediators(f"{e}?q ?c" if inverse else f"{e}?p ?c", near, most)
+                block = f"{mediators} {far} . {_not_same('?x', entity)} {self.is_shown('?x')}"
+            blocks.append(f"{block} {_labels(k)}")
         for pattern in (f"{entity} ?a ?b", f"?a ?b {entity}"):
-            blocks.append(f"{{ SELECT (1 AS ?n) {{ {pattern} }} LIMIT 1 OFFSET {most} }} BIND({MORE} AS ?k)")
+            blocks.append(f"{{ SELECT (1 AS ?n) {{ {among}{pattern} }} LIMIT 1 OFFSET {most} }} {_labels(MORE)}")
         for predicate, name in zip(self._name_predicates, self._name_patterns(entity, "?n"), strict=True):
-            blocks.append(f"{name} BIND({predicate} AS ?p) BIND({OWN_NAME} AS ?k)")
-        return f"SELECT DISTINCT ?k ?p ?q ?n {{ {any_of(blocks)} }}"
+            blocks.append(f"{among}{name} BIND({predicate} AS ?p) {_labels(OWN_NAME)}")
+        return f"SELECT DISTINCT {e}?k ?p ?q ?n {{ {any_of(blocks)} }}"
 
     def degrees(self, entity: str) -> str:
         """Rows (k, p, n): how many edges an entity has of each predicate, out (k = 0) and in (k = 2)."""
-        blocks = [f"{entity} ?p ?x BIND(0 AS ?k)", f"?x ?p {entity} BIND(2 AS ?k)"]
+        blocks = [f"{entity} ?p ?x {_labels(0)}", f"?x ?p {entity} {_labels(2)}"]
         return f"SELECT ?k ?p (COUNT(*) AS ?n) {{ {any_of(blocks)} }} GROUP BY ?k ?p"
 
     def sampled_steps(self, entity: str, predicates: Sequence[tuple[bool, str]], most: int) -> str:
@@ -162,7 +166,7 @@ class Queries:
             plain = self._way(inverse, 1, entity, predicate, "")
             blocks.append(
                 f"{{ SELECT ?x {{ {plain} }} LIMIT {most} }} {self.is_shown('?x')} "
-                f"BIND({predicate} AS ?p) BIND({2 * inverse} AS ?k)"
+                f"BIND({predicate} AS ?p) {_labels(2 * inverse)}"
             )
             if self._can_mediate is None:
                 continue
@@ -172,7 +176,7 @@ class Queries:
             blocks.append(
                 f"{self._mediators('?c', near, most)} {far} . "
                 f"{_not_same('?x', entity)} {self.is_shown('?x')} "
-                f"BIND({predicate} AS {'?q' if inverse else '?p'}) BIND({2 * inverse + 1} AS ?k)"
+                f"BIND({predicate} AS {'?q' if inverse else '?p'}) {_labels(2 * inverse + 1)}"
             )
         return f"SELECT DISTINCT ?k ?p ?q {{ {any_of(blocks)} }}"
 
@@ -186,8 +190,27 @@ class Queries:
             first, second = [*map(self.term, step.parts), ""][:2]
             way = self._way(step.inverse, len(step.parts), entity, first, second)
             if way:
-                blocks.append(f"{{ SELECT DISTINCT ?x {{ {way} }} LIMIT {most} }} BIND({k} AS ?k)")
+                blocks.append(f"{{ SELECT DISTINCT ?x {{ {way} }} LIMIT {most} }} {_labels(k)}")
         return f"SELECT DISTINCT ?k ?x {self._name_variables} {{ {any_of(blocks)} {self._optional_names()} }}"
+
+    def all_ends(self, wanted: Sequence[tuple[str, Step]], most: int) -> str:
+        """As `ends`, for (entity, step) of several entities, labelled as they come: at most `most` ends of each way.
+
+        Virtuoso compiles it in half the time that a block for each step takes it.
+        """
+        blocks = []
+        for inverse, edges in WAYS:
+            variables = "?k ?e ?p" if edges == 1 else "?k ?e ?p ?q"
+            values = [
+                f"(<{LABEL}{k}> {entity} {' '.join(map(self.term, step.parts))})"
+                for k, (entity, step) in enumerate(wanted)
+                if (step.inverse, len(step.parts)) == (inverse, edges)
+            ]
+            way = self._way(inverse, edges, "?e", "?p", "?q")
+            if values and way:
+                among = f"VALUES ({variables}) {{ {' '.join(values)} }}"
+                blocks.append(f"{{ SELECT DISTINCT ?k ?x {{ {among} {way} }} LIMIT {most} }}")
+        return f"SELECT ?k ?x {self._name_variables} {{ {any_of(blocks)} {self._optional_names()} }}"
 
     def names(self, terms: Iterable[str]) -> str:
         """Rows (x, n0, n1, ...): what may name each of the entities."""
@@ -231,12 +254,12 @@ class Queries:
         shown = f"{self.is_shown('?s')} {self.is_shown('?x')}"
         blocks = [
             f"{{ SELECT ?s ?x {{ {{ SELECT ?s ?x {{ ?s {predicate} ?x }} LIMIT {most} }} {shown} }} LIMIT 1 }} "
-            "BIND(0 AS ?k)"
+            f"{_labels(0)}"
         ]
         if self._can_mediate is not None:
             blocks.append(
                 f"{self._mediators('?s ?c', f'?s {predicate} ?c', most)} ?c ?q ?x . "
-                f"{_not_same('?x', '?s')} {shown} BIND(1 AS ?k)"
+                f"{_not_same('?x', '?s')} {shown} {_labels(1)}"
             )
         return f"SELECT DISTINCT ?k ?q {{ {any_of(blocks)} }}"
 
@@ -248,6 +271,11 @@ class Queries:
     def all_names(self) -> str:
         """Rows (n): the texts that name anything."""
         return f"SELECT DISTINCT ?n {{ {any_of(self._name_patterns('?e', '?n'))} }}"
+
+
+def _labels(number: int) -> str:
+    """What labels a row with a number, as ?k."""
+    return f"BIND(<{LABEL}{number}> AS ?k)"
 
 
 def _not_same(variable: str, entity: str) -> str:

@@ -4,7 +4,7 @@ Virtuoso is started here (Debian's virtuoso-opensource-7) with the Freebase slic
 the topics of WebQSP questions, are answered three times, and all must give the texts of the in-memory store:
 
 - `endpoint`: the store, EPISODES at a time;
-- `batched`: its queries, sent by SPARQLWrapper one after the other;
+- `batched`: the queries of `SparqlStore`, one for a tool call, sent by SPARQLWrapper one after the other;
 - `one by one`: a query for each way to leave an entity, for each relation and for each name, as the clients of earlier
   systems send them, by SPARQLWrapper one after the other.
 
@@ -46,7 +46,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "launch" / "virtuoso" / "virtuoso
 
 
 class Batched(SparqlStore):
-    """The store's queries by SPARQLWrapper, one after the other, nothing kept."""
+    """What the server can work out for a tool call in one query, by SPARQLWrapper, nothing kept."""
 
     def __init__(self, like: EndpointStore):
         super().__init__(like.schema, like.vocabulary(), like._reverses, like._spellings)
@@ -60,7 +60,9 @@ class Batched(SparqlStore):
         self.sent += 1
         self._wrapper.setQuery(sparql)
         answer: Any = self._wrapper.queryAndConvert()
-        return decoded(Result(answer["results"]["bindings"], None, False), self._short)
+        names = answer["head"]["vars"]
+        rows = [[row.get(name) for name in names] for row in answer["results"]["bindings"]]
+        return decoded(Result(names, rows, None, False), self._short)
 
     def execute(self, sparql: str, limits=None):
         raise NotImplementedError

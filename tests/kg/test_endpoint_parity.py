@@ -2,16 +2,18 @@
 
 import os
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from graphwalker.kg import sparql_store
-from graphwalker.kg.build import build_kg
+from graphwalker.kg import sparql_store, together
+from graphwalker.kg.build import build_from_triples, build_kg
 from graphwalker.kg.connect import EDGES, connect_kg
 from graphwalker.kg.guard import QueryLimits, guard
 from graphwalker.kg.meta import read_meta
 from graphwalker.kg.open import open_kg
 from graphwalker.kg.sparql_http import Endpoint, SparqlClient
+from graphwalker.kg.terms import XSD, literal
 from graphwalker.tools.toolbox import Toolbox
 
 VIRTUOSO = pytest.param("virtuoso", marks=pytest.mark.virtuoso)
@@ -56,16 +58,25 @@ def calls(store, count, seed):
 
 
 def check(reference, others, count, seed):
-    boxes = [Toolbox(store, strict=False) for store in (reference, *others)]
+    """A store behind HTTP is asked by several threads, as it is meant to be."""
     for store in others:
         assert list(store.vocabulary()) == list(reference.vocabulary())
-    for name, relations in calls(reference, count, seed):
-        seen = [
-            box.get_relations(name, "Where is it?") if relations is None else box.get_triples(name, relations)
-            for box in boxes
-        ]
-        for one in seen[1:]:
-            assert one == seen[0], (name, relations)
+    made = list(calls(reference, count, seed))
+
+    def seen(store):
+        box = Toolbox(store, strict=False)
+
+        def one(call):
+            name, relations = call
+            return box.get_triples(*call) if relations else box.get_relations(name, "Where is it?")
+
+        with ThreadPoolExecutor(8 if store.remote else 1) as pool:
+            return list(zip(made, pool.map(one, made), strict=True))
+
+    right = seen(reference)
+    for store in others:
+        for one, other in zip(right, seen(store), strict=True):
+            assert other == one
 
 
 @pytest.fixture(scope="module")
@@ -106,11 +117,25 @@ def test_few_queries_a_call(connected, toy_nt):
     assert sent(lambda: toolbox.session("Another?").run('get_relations("France")')) == 0
 
 
+@pytest.mark.parametrize("kind", ["oxigraph", VIRTUOSO])
+def test_what_many_ask_at_a_time_takes_few_queries(connected, toy_nt, toy_store, kind):
+    store = open_kg(connected(kind, toy_nt, connections=8))  # one query of a kind at a time
+    nodes = sorted({t.head for p in store.schema.name_predicates for t in toy_store.match(relation=p)})
+
+    def seen(store, node):
+        return store.steps(node), store.expand(node, sorted({step.relation for step in store.steps(node)}), 3)
+
+    with ThreadPoolExecutor(len(nodes)) as pool:
+        assert list(pool.map(lambda node: seen(store, node), nodes)) == [seen(toy_store, node) for node in nodes]
+    assert store.client.counts["sent"] < 1.5 * len(nodes)
+
+
 def test_a_hub_is_cut_and_says_so(connected, toy_nt, monkeypatch):
     store = open_kg(connected("oxigraph", toy_nt))
     whole = store.steps("m.fr")
-    monkeypatch.setattr(sparql_store, "HUB", 1)
-    store._answers._kept.clear()
+    for module in (sparql_store, together):
+        monkeypatch.setattr(module, "HUB", 1)
+    store._answers.clear()
     assert [step.relation for step in store.steps("m.fr")] == [step.relation for step in whole]
     observation = Toolbox(store, strict=False, triples_per_relation=1).get_triples(
         "France", ["location.location.contains"]
@@ -130,7 +155,6 @@ def graphs(tmp_path_factory, data_dir):
     """The demo KG and the Freebase slice, in memory and in Oxigraph, and as N-Triples."""
     from data_pipelines.demo_kg import demo_rows
     from data_pipelines.importers import kgs
-    from graphwalker.kg.build import build_from_triples
 
     def made(name):
         folder = tmp_path_factory.mktemp(name)
@@ -181,6 +205,41 @@ def test_a_foreign_schema(connected, tmp_path, kind):
     check_all(memory, [oxigraph, server])
 
 
+@pytest.mark.parametrize("kind", ["oxigraph", VIRTUOSO])
+def test_odd_literals_come_as_they_are(connected, tmp_path, kind):
+    odd = ["", " ", "  a  ", "\n", "a\rb", "a\r\nb", "a\tb", "\x01", "x\x1fy\x0b", "\x7f\x85\u2028", "\ufffe\uffff"]
+    odd += [
+        "<b>&amp;</b>",
+        "a & b",
+        "it's",
+        "&#13;",
+        "]]>",
+        "<![CDATA[x]]>",
+        "<!-- x -->",
+        '"',
+        "\\",
+        "東京",
+        "e\u0301",
+    ]
+    terms = [literal(text) for text in odd]
+    terms += [literal("x y", "en"), literal("x", "en-gb"), literal("z", datatype="http://e/t?a=1&b=2")]
+    kinds = {
+        "boolean": "true",
+        "integer": "7",
+        "gYear": "1990",
+        "date": "1990-05-06",
+        "dateTime": "1990-05-06T07:08:09Z",
+    }
+    terms += [literal(text, datatype=XSD + name) for name, text in kinds.items()]
+    triples = [("m.a", f"r.p{i:02}", term) for i, term in enumerate(terms)] + [("m.a", "type.object.name", '"A"@en')]
+    store = open_kg(build_from_triples(triples, tmp_path / kind, "freebase", store="oxigraph"))
+    server = open_kg(connected(kind, write_nt(store, tmp_path / "odd.nt")))
+    assert list(server.match(head="m.a")) == list(store.match(head="m.a"))
+    for other in (store, server):
+        found = other.expand("m.a", [relation for _, relation, _ in triples], 5)
+        assert [t.tail for expansion in found for t in expansion.triples] == terms
+
+
 def check_all(reference, others):
     """Every name and every relation of a small graph."""
     boxes = [Toolbox(store, strict=False) for store in (reference, *others)]
@@ -205,9 +264,13 @@ def test_the_queries_of_the_store_itself_pass_the_guard(sparql_server, toy_nt, t
     server = sparql_server("oxigraph", toy_nt)
     store = open_kg(connect_kg(Endpoint(server.url, server.graph), tmp_path / "kg", "freebase", progress=False))
     check(toy_store, [store], 60, seed=4)
-    monkeypatch.setattr(sparql_store, "HUB", 1)
-    store._answers._kept.clear()
+    for module in (sparql_store, together):
+        monkeypatch.setattr(module, "HUB", 1)
+    store._answers.clear()
     assert store.steps("m.fr") and store.aliases("m.fr") == toy_store.aliases("m.fr")
+    assert store._ask_around(["m.fr", "m.paris"]) and store._ask_ends(
+        [(node, ((0, step),)) for node in ("m.fr", "m.paris") for step in store.walks(node)[:2]]
+    )
     assert store.types("m.fr") and not store.is_mediator("m.fr") and list(store.match(head="m.fr"))
     assert len(sent) > 20
     for text in sent:

@@ -7,22 +7,23 @@ import httpx
 import pytest
 
 from graphwalker.errors import KGUnavailable, UserError
+from graphwalker.kg.answers import Answers
 from graphwalker.kg.breaker import Breaker
-from graphwalker.kg.endpoint import Answers, decoded, pages
-from graphwalker.kg.sparql_http import HEADERS, PASSWORD, USER, Endpoint, checked_url, credentials
-from graphwalker.kg.sparql_results import QueryFailed, interpret
+from graphwalker.kg.endpoint import decoded, pages
+from graphwalker.kg.sparql_http import HEADERS, PASSWORD, USER, Endpoint, SparqlClient, checked_url, credentials
+from graphwalker.kg.sparql_results import JSON, XML, NotInXml, QueryFailed, interpret
 from graphwalker.kg.sparql_store import number
 
 
 def select(*rows):
-    return json.dumps({"head": {"vars": ["x"]}, "results": {"bindings": rows}}).encode()
+    return json.dumps({"head": {"vars": ["x", "y"]}, "results": {"bindings": rows}}).encode()
 
 
 ROW = {"x": {"type": "literal", "value": "Paris", "xml:lang": "en"}}
 
 
 def test_no_rows_are_an_answer():
-    assert interpret(200, httpx.Headers(), select()).bindings == []
+    assert interpret(200, httpx.Headers(), select()).rows == []
     assert interpret(200, httpx.Headers(), b'{"head": {}, "boolean": false}').boolean is False
 
 
@@ -63,6 +64,90 @@ def test_what_is_no_answer_is_never_empty(status, headers, body, kind, said, ret
     failure = caught.value
     assert (failure.kind, failure.retry) == (kind, bool(retry))
     assert failure.status == ("kg_timeout" if kind == "timeout" else "kg_error")
+
+
+XML_HEAD = b'<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable name="x"/></head>'
+
+
+def in_xml(*terms):
+    found = b"".join(b'<result><binding name="x">' + term + b"</binding></result>" for term in terms)
+    return XML_HEAD + b"<results>\n" + found + b"</results>\n</sparql>\n"
+
+
+def read(body):
+    return [row["x"] for row in decoded(interpret(200, httpx.Headers(), body), str)]
+
+
+def test_xml_gives_the_terms_that_json_gives():
+    terms = [
+        (b"<uri>http://e/?a=1&amp;b=2</uri>", {"type": "uri", "value": "http://e/?a=1&b=2"}),
+        (b"<bnode>b1</bnode>", {"type": "bnode", "value": "b1"}),
+        (b"<bnode>nodeID://b1</bnode>", {"type": "bnode", "value": "nodeID://b1"}),
+        (
+            b"<literal>Tom &amp; Jerry&#39;s \n\t&lt;b&gt;</literal>",
+            {"type": "literal", "value": "Tom & Jerry's \n\t<b>"},
+        ),
+        (b"<literal>&#32;x&#13;&#10;&#1;y&#32;</literal>", {"type": "literal", "value": " x\r\n\x01y "}),
+        (b"<literal/>", {"type": "literal", "value": ""}),
+        (b'<literal xml:lang="en-GB">x</literal>', {"type": "literal", "value": "x", "xml:lang": "en-GB"}),
+        (
+            b'<literal datatype="http://www.w3.org/2001/XMLSchema#boolean">1</literal>',
+            {"type": "typed-literal", "value": "1", "datatype": "http://www.w3.org/2001/XMLSchema#boolean"},
+        ),
+    ]
+    assert read(in_xml(*(xml for xml, _ in terms))) == read(select(*({"x": term} for _, term in terms)))
+    assert interpret(200, httpx.Headers(), in_xml()).rows == []
+    for says, truth in ((b"true", True), (b"false", False)):
+        assert interpret(200, httpx.Headers(), XML_HEAD + b"<boolean>" + says + b"</boolean></sparql>").boolean is truth
+    for rows, truth in ((in_xml(b"<literal>1</literal>"), True), (in_xml(), False)):
+        assert interpret(200, httpx.Headers(), rows.replace(b'"x"', b'"__ASK_RETVAL"')).boolean is truth
+
+
+def test_a_result_in_xml_that_is_cut_anywhere_is_malformed():
+    whole = in_xml(b"<literal>Paris</literal>", b"<uri>http://e/a</uri>").rstrip()
+    for end in range(1, len(whole)):
+        with pytest.raises(QueryFailed) as caught:
+            interpret(200, httpx.Headers(), whole[:end])
+        assert (caught.value.kind, caught.value.retry) == ("malformed", True) and not isinstance(caught.value, NotInXml)
+
+
+def test_xml_that_defines_entities_is_not_read():
+    laughs = b'<?xml version="1.0"?><!DOCTYPE s [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]>'
+    with pytest.raises(NotInXml):
+        interpret(200, httpx.Headers(), laughs + in_xml(b"<literal>&b;</literal>"))
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        b"<literal> x</literal>",
+        b'<literal xml:lang="en">x </literal>',
+        b"<literal>x\ry</literal>",
+        b"<literal>x\x01y</literal>",
+        b"<literal>\xef\xbf\xbe</literal>",
+        b"<literal><![CDATA[x]]></literal>",
+        b"<literal>x<!-- y -->z</literal>",
+        b"<uri>no scheme</uri>",
+        b"<bnode>a b</bnode>",
+        b"<literal>x</uri>",
+        b"<other>x</other>",
+    ],
+)
+def test_what_xml_does_not_give_exactly_is_asked_for_in_json(term, monkeypatch):
+    with pytest.raises(NotInXml):
+        interpret(200, httpx.Headers(), in_xml(term))
+    asked = []
+
+    def serve(request):
+        asked.append(request.headers["Accept"])
+        return httpx.Response(200, content=select(ROW) if asked[-1] == JSON else in_xml(term))
+
+    real = httpx.AsyncClient
+    monkeypatch.setattr(httpx, "AsyncClient", lambda **kw: real(**kw, transport=httpx.MockTransport(serve)))
+    client = SparqlClient(Endpoint("http://h/sparql", attempts=1))
+    assert decoded(client.run("SELECT"), str) == [{"x": '"Paris"@en'}]
+    assert [text.startswith(XML) for text in asked] == [True, False] and client.counts == {"sent": 2}
+    client.close()
 
 
 def test_the_server_says_when_to_come_back():
@@ -108,7 +193,7 @@ def test_the_breaker_opens_and_lets_one_through_at_a_time():
 
 
 def test_equal_queries_under_way_share_one_answer_and_failures_are_not_kept():
-    answers, calls, go = Answers(2, 3), [], threading.Event()
+    answers, calls, go = Answers(300), [], threading.Event()
 
     def slow():
         calls.append(1)
@@ -134,6 +219,11 @@ def test_equal_queries_under_way_share_one_answer_and_failures_are_not_kept():
     assert len(calls) == 3
     for _ in range(2):
         answers.get("long", lambda: calls.append(1) or [0] * 4)  # too many rows to keep
+    assert len(calls) == 5
+    for question in range(100):
+        answers.get(question, lambda: [1, 2])
+    assert sum(len(kept) + 1 for kept in answers._kept.values()) == answers._rows == 300  # a hundred of three
+    answers.get(0, lambda: calls.append(1))
     assert len(calls) == 5
 
 
