@@ -40,8 +40,9 @@ def actor_trajectories(
 ) -> Iterator[Trajectory]:
     """Trajectories of the questions whose gold can be walked, in order; the others are counted with the reason.
 
-    What an interrupted run had ``made`` of the first questions is not made again. A trajectory is kept when its result is the question's gold (``em_set`` = 1). Raises ``UserError`` for an
-    environment whose query language has other patterns (KQA Pro's), `KGUnavailable` when the graph is out of order.
+    What an interrupted run had ``made`` of the first questions is not made again. A trajectory is kept when its result
+    is the question's gold (``em_set`` = 1). Raises ``UserError`` for an environment whose query language has other
+    patterns (KQA Pro's), `KGUnavailable` when the graph is out of order.
     """
     if env.toolbox.kind == "kqapro":
         raise UserError("KQA Pro's values and qualifiers are not walked: import its dialogues, or have them annotated")
