@@ -11,7 +11,9 @@ a value must stand in it. A question whose next step would need what no tool has
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from data_pipelines.carry_on import Made
 from data_pipelines.gold_queries import DOT, Edge, NotWalkable, read_gold
 from data_pipelines.importers.counts import Counts
 from data_pipelines.mentions import Span, content_words, find_mention
@@ -33,22 +35,37 @@ from graphwalker.tools.kbqa.forms import quoted
 from graphwalker.types import Question, Trajectory
 
 
-def actor_trajectories(questions: Iterable[Question], env: KBQAEnv, *, counts: Counts) -> Iterator[Trajectory]:
+def actor_trajectories(
+    questions: Iterable[Question], env: KBQAEnv, *, counts: Counts, made: Made | None = None
+) -> Iterator[Trajectory]:
     """Trajectories of the questions whose gold can be walked, in order; the others are counted with the reason.
 
-    A trajectory is kept when its result is the question's gold (``em_set`` = 1). Raises ``UserError`` for an
-    environment whose query language has other patterns (KQA Pro's), `KGUnavailable` when the graph is out of order.
+    What an interrupted run had ``made`` of the first questions is not made again. A trajectory is kept when its result
+    is the question's gold (``em_set`` = 1). Raises ``UserError`` for an environment whose query language has other
+    patterns (KQA Pro's), `KGUnavailable` when the graph is out of order.
     """
     if env.toolbox.kind == "kqapro":
         raise UserError("KQA Pro's values and qualifiers are not walked: import its dialogues, or have them annotated")
-    for question in questions:
-        try:
-            trajectory = _Walk(env, question).run()
-        except NotWalkable as reason:
-            counts.drop(str(reason), question.id)
-            continue
-        counts.kept += 1
-        yield trajectory
+    for place, question in enumerate(questions):
+        if made is not None and place < len(made.records):
+            record = made.records[place]
+        else:
+            record = _record(env, question)
+            if made is not None:
+                made.append(record)
+        if "why_not" in record:
+            counts.drop(record["why_not"], question.id)
+        else:
+            counts.kept += 1
+            yield Trajectory.from_json(record)
+
+
+def _record(env: KBQAEnv, question: Question) -> dict[str, Any]:
+    """The question's trajectory as JSON, or why there is none."""
+    try:
+        return _Walk(env, question).run().to_json()
+    except NotWalkable as reason:
+        return {"why_not": str(reason)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,14 @@
 """``graphwalker data actor`` and ``data annotate``: trajectories of the interactive protocol to train an actor on."""
 
 import argparse
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from graphwalker.commands.data import check, counts_path, keep_input, limited, write_counted
 from graphwalker.errors import UserError
-from graphwalker.files import atomic_files, dump_json, dump_jsonl
+from graphwalker.files import atomic_files, dump_json, dump_jsonl, file_hash
 
 
 def add_parser(subparsers: "argparse._SubParsersAction") -> None:
@@ -17,7 +18,7 @@ def add_parser(subparsers: "argparse._SubParsersAction") -> None:
         help="write an actor's trajectories for questions with gold SPARQL or gold paths",
         description="Looks every entity and relation of the gold query up with the interactive tools, puts the query "
         "together and runs it. Writes what ends in the gold answer to OUT, and what was kept and dropped, with the "
-        "reasons, to OUT.counts.json.",
+        "reasons, to OUT.counts.json. Interrupted, the same command goes on where it stopped.",
     )
     _add_shared(actor)
     actor.set_defaults(run=_actor)
@@ -62,31 +63,36 @@ def _env(args: argparse.Namespace) -> Any:
 
     check("--limit", args.limit, 1)
     keep_input(args.questions, args.out)
-    return kbqa_env_factory(
-        EnvConfig(
-            kg=str(args.kg),
-            protocol="interactive",
-            tools=args.tools,
-            prompt=args.prompt,
-            names_shown=args.names_shown,
-            patterns_shown=args.patterns_shown,
-            rows_shown=args.rows_shown,
-            max_turns=args.max_turns,
-        )
-    )
+    return kbqa_env_factory(EnvConfig(kg=str(args.kg), protocol="interactive", prompt=args.prompt, **_shown(args)))
+
+
+def _shown(args: argparse.Namespace) -> dict[str, Any]:
+    """What decides, beside question and KG, how an episode goes."""
+    return {name: getattr(args, name) for name in ("tools", "names_shown", "patterns_shown", "rows_shown", "max_turns")}
 
 
 def _actor(args: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from data_pipelines.actor import actor_trajectories
+    from data_pipelines.carry_on import Made
     from data_pipelines.importers.counts import Counts
     from graphwalker.tools.questions import read_questions
 
     env, counts = _env(args)(), Counts()
     questions = tqdm(read_questions(args.questions), unit=" questions", leave=False, disable=None)
-    made = actor_trajectories(questions, env, counts=counts)
-    write_counted(args, made, counts, "trajectories", {"questions": str(args.questions)})
+    settings = {"questions": file_hash(args.questions), "kg": str(args.kg), **_shown(args)}
+    made = Made(args.out.with_suffix(".partial.jsonl"), settings)
+    if made.records:
+        print(f"going on after {len(made.records):,} questions", file=sys.stderr)
+    trajectories = actor_trajectories(questions, env, counts=counts, made=made)
+    try:
+        write_counted(args, trajectories, counts, "trajectories", {"questions": str(args.questions)})
+    except UserError:
+        if not counts.kept:  # the next run is to look again
+            made.remove()
+        raise
+    made.remove()
     return 0
 
 

@@ -62,15 +62,15 @@ class _AttentionRows:
         index = current.index.to(keys.device)
         return self.keys[:, :, :width][index], self.values[:, :, :width][index]
 
-    def move(self, source: int, target: int) -> None:
-        if self.keys.numel():
-            self.keys[target] = self.keys[source]
-            self.values[target] = self.values[source]
+    def move(self, source: int, target: int, length: int) -> None:
+        if length:  # else there may be no room yet
+            self.keys[target, :, :length] = self.keys[source, :, :length]
+            self.values[target, :, :length] = self.values[source, :, :length]
 
-    def swap(self, one: int, other: int) -> None:
-        if self.keys.numel():
-            self.keys[[one, other]] = self.keys[[other, one]]
-            self.values[[one, other]] = self.values[[other, one]]
+    def swap(self, one: int, other: int, length: int) -> None:
+        if length:
+            for kept in (self.keys, self.values):
+                kept[[one, other], :, :length] = kept[[other, one], :, :length]
 
     def clear(self, row: int) -> None:
         """Nothing to do: positions past a row's length are masked."""
@@ -98,11 +98,11 @@ class _ConvolutionRows:
         self.state[index] = joined.gather(2, last[:, None, :].expand(-1, joined.shape[1], -1))
         return joined
 
-    def move(self, source: int, target: int) -> None:
+    def move(self, source: int, target: int, length: int) -> None:
         if self.state is not None:
             self.state[target] = self.state[source]
 
-    def swap(self, one: int, other: int) -> None:
+    def swap(self, one: int, other: int, length: int) -> None:
         if self.state is not None:
             self.state[[one, other]] = self.state[[other, one]]
 
@@ -150,16 +150,17 @@ class RaggedCache(Cache):
     @torch.inference_mode()
     def move(self, source: int, target: int) -> None:
         """Copy a row's state onto another row."""
-        self.lengths[target] = self.lengths[source]
+        length = self.lengths[target] = self.lengths[source]
         for layer in self.layers:
-            layer.move(source, target)
+            layer.move(source, target, length)
 
     @torch.inference_mode()
     def swap(self, one: int, other: int) -> None:
         """Exchange the states of two rows."""
         self.lengths[one], self.lengths[other] = self.lengths[other], self.lengths[one]
+        length = max(self.lengths[one], self.lengths[other])
         for layer in self.layers:
-            layer.swap(one, other)
+            layer.swap(one, other, length)
 
     @torch.inference_mode()
     def clear(self, row: int) -> None:

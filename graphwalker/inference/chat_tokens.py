@@ -6,8 +6,8 @@ observation, the next assistant header). Special tokens bound every piece, so th
 the template rendered as a whole.
 """
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
 from typing import Literal
 
 from graphwalker.protocol.chat import observation_message
@@ -24,6 +24,8 @@ class ChatTokens:
 
     def __init__(self, tokenizer, role: Role = "tool"):
         self.tokenizer, self.role = tokenizer, role
+        # the samples of one state mostly see the same
+        self._observed: Callable[[str], tuple[int, ...]] = lru_cache(maxsize=1024)(self._observation)
 
     def prompt(self, messages: Sequence[dict]) -> list[int]:
         """Ids of the messages and the assistant header."""
@@ -34,8 +36,11 @@ class ChatTokens:
 
         ``stopped`` is False when the turn was cut before its end-of-turn token, which is then put in.
         """
+        return [*([] if stopped else [self.end_of_turn]), *self._observed(text)]
+
+    def _observation(self, text: str) -> tuple[int, ...]:
         before, after = self._around
-        return ([] if stopped else [self.end_of_turn]) + self._ids(before + text + after)
+        return tuple(self._ids(before + text + after))
 
     @cached_property
     def end_of_turn(self) -> int:

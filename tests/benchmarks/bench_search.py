@@ -114,7 +114,7 @@ def main() -> int:
         "--data", type=Path, default=Path("runs/bench/demo"), help="demo data, made where it is missing"
     )
     parser.add_argument("--questions", type=int, default=64)
-    parser.add_argument("--rows", type=int, default=64, help="turns decoded at a time")
+    parser.add_argument("--rows", type=int, default=256, help="turns decoded at a time")
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
     if not (args.data / "stats.json").is_file():

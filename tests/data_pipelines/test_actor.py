@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from data_pipelines import actor
 from data_pipelines.actor import actor_trajectories
 from data_pipelines.actor_demo import prepare_actor_demo
 from data_pipelines.gold_queries import NotWalkable, read_gold
@@ -290,6 +291,45 @@ def test_from_the_console(toy_sparql_kg, tmp_path, capsys):
         files[1] = str(tmp_path / "none.jsonl")
         assert main(["data", "actor", *files, *options]) == 2
         assert message in capsys.readouterr().err and not (tmp_path / "none.jsonl").exists()
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), KGUnavailable("down", "kg_error")])
+def test_interrupted_it_goes_on_where_it_stopped(toy_sparql_kg, tmp_path, monkeypatch, interrupt):
+    asked = [ask("What of France?", None, ["Paris"])] + [ask(*QUERIES[s]) for s in ("1-hop", "mediator", "2-hop")]
+    write_jsonl(tmp_path / "questions.jsonl", asked)
+    walked = []
+    run = actor._Walk.run
+
+    def watched(walk):
+        walked.append(walk.question.text)
+        if interrupt is not None and walk.question == asked[3]:
+            raise interrupt
+        return run(walk)
+
+    monkeypatch.setattr(actor._Walk, "run", watched)
+
+    def command(name, *options):
+        files = [str(tmp_path / "questions.jsonl"), str(tmp_path / name), "--kg", str(toy_sparql_kg), *options]
+        try:
+            return main(["data", "actor", *files])
+        except KeyboardInterrupt:
+            return 130
+
+    partial = tmp_path / "out.partial.jsonl"
+    assert command("out.jsonl") != 0 and not (tmp_path / "out.jsonl").exists()
+    assert len(walked) == 3 and len(partial.read_text("utf-8").splitlines()) == 1 + 3
+    partial.write_bytes(partial.read_bytes()[:-9])  # cut mid-write
+    interrupt = None
+    walked.clear()
+    assert command("out.jsonl") == 0 and walked == [asked[2].text, asked[3].text] and not partial.exists()
+    assert command("whole.jsonl") == 0
+    for suffix in ("jsonl", "counts.json"):
+        assert (tmp_path / f"out.{suffix}").read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
+    interrupt = KeyboardInterrupt()
+    command("other.jsonl")
+    interrupt = None
+    walked.clear()
+    assert command("other.jsonl", "--names-shown", "5") == 0 and len(walked) == 3  # other settings: anew
 
 
 def test_the_demos_trajectories_are_made_once(walk, toy_sparql_kg, tmp_path):

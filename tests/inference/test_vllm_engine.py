@@ -1,21 +1,14 @@
 """The engines on vLLM, in this process and over HTTP, say what the one on transformers says."""
 
-import os
-import socket
-import subprocess
-import sys
-
 import pytest
 import regex
-import torch
 
 from graphwalker.inference.engine import Sampling
 from graphwalker.inference.evaluate import run_questions
 from graphwalker.inference.load import load_engine, load_tokenizer
-from graphwalker.inference.vllm_http import VLLMServer, serve_command
 from graphwalker.inference.vllm_server import VLLMServerEngine
 from graphwalker.protocol.guide import turn_regex
-from graphwalker.train import tiny
+from tests.inference.real_vllm import serving, write_model
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]
 
@@ -23,36 +16,19 @@ pytestmark = [pytest.mark.vllm, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def folder(toy_tokenizer, tmp_path_factory):
     out = tmp_path_factory.mktemp("model")
-    model = tiny.make_model(toy_tokenizer, "qwen2", width=64, layers=2, heads=2)
-    for name, weights in model.named_parameters():  # so that what it says depends on what it read
-        if weights.ndim > 1:
-            torch.nn.init.normal_(weights, std=0.05 if "embed" in name else 0.3)
-    model.save_pretrained(out)
-    toy_tokenizer.save_pretrained(out)
+    write_model(toy_tokenizer, out)
     return out
 
 
 @pytest.fixture(scope="module", params=["in this process", "server"])
 def engine(folder, request, tmp_path_factory):
+    if request.param == "server":
+        with serving(folder, tmp_path_factory.mktemp("serve") / "log") as server:
+            yield VLLMServerEngine(server, load_tokenizer(str(folder)), capacity=4, max_length=4096)
+        return
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
-        if request.param != "server":
-            yield load_engine(str(folder), backend="vllm", capacity=4, max_length=512, dtype="float32")
-            return
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        command = serve_command(str(folder), url, 512).split() + ["--host", "127.0.0.1"]
-        patch.setenv("PATH", os.path.dirname(sys.executable), prepend=os.pathsep)
-        options = ["--enforce-eager", "--dtype", "float32", "--gpu-memory-utilization", "0.05"]
-        log = tmp_path_factory.mktemp("serve") / "log"
-        with log.open("w") as out, subprocess.Popen([*command, *options], stdout=out, stderr=out) as run:
-            try:
-                server = VLLMServer(url, " ".join(command), wait=600)
-                yield VLLMServerEngine(server, load_tokenizer(str(folder)), capacity=4, max_length=4096)
-                server.close()
-            finally:
-                run.terminate()
+        yield load_engine(str(folder), backend="vllm", capacity=4, max_length=512, dtype="float32")
 
 
 def _trajectories(engine, toy_tasks, toy_env, sampling, samples=1):

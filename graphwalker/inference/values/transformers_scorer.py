@@ -1,8 +1,10 @@
 """Log-probabilities by a model of transformers: one causal pass, shared prefixes read once, nothing of size B x T x V.
 
-Sequences that begin alike (siblings of a search share all their actions but the last) become a group: the group's
-prefix is read once, its keys and values are copied to a row for each sequence, and only what differs is read there.
-Rows are batched by tokens, those of like length together. The output head runs on few positions at a time.
+Where all layers are full attention, many sequences are packed into one row as a tree of tokens: what they begin with
+(siblings of a search share all their actions but the last) is read once, and nothing is padding. A convolution reads
+its neighbours in the row, so a model with some (LFM2) reads groups: a group's prefix is read once, its state is copied
+to a row for each sequence, and only what differs is read there; rows of like length make a pass. The output head runs
+on few positions at a time.
 
 Shapes: B rows of a pass, T tokens of its longest row, C hidden size, V vocabulary, N positions to score.
 """
@@ -14,9 +16,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from graphwalker.inference.attention import grouped
+from graphwalker.inference.attention import grouped, packed
 from graphwalker.inference.batching import like_lengths
 from graphwalker.inference.cache import RaggedCache
+from graphwalker.inference.values.packing import Branch, pack
 from graphwalker.inference.values.prefixes import Group, batches, share_prefixes
 from graphwalker.inference.values.scorer import Floats, start_token
 
@@ -60,6 +63,10 @@ class TransformersScorer:
         # within one window, sliding attention (Mistral) is full attention
         window = getattr(self.config, "sliding_window", None) or self.max_length
         self.shares = self.max_length <= window and _can_share(self.config)
+        kinds = set(getattr(self.config, "layer_types", None) or ())
+        self.packs = (
+            self.shares and kinds <= {"full_attention"} and getattr(model, "_supports_attention_backend", False)
+        )
 
     @torch.inference_mode()
     def logprobs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
@@ -67,9 +74,36 @@ class TransformersScorer:
         distinct = list(dict.fromkeys(map(tuple, sequences)))
         found = {sequence: np.empty(0) for sequence in distinct if len(sequence) < 2}
         distinct = [sequence for sequence in distinct if sequence not in found]
+        if self.packs:
+            for row in pack(distinct, self.pass_tokens):
+                found |= self._packed(row)
+            return [found[tuple(sequence)] for sequence in sequences]
         for batch in batches(share_prefixes(distinct, self.shares), self.pass_tokens):
             found |= self._batch(batch)
         return [found[tuple(sequence)] for sequence in sequences]
+
+    def _packed(self, row: Sequence[Branch]) -> dict[tuple[int, ...], Floats]:
+        """The sequences of a packed row in one pass."""
+        device = self.model.device
+        ids = torch.tensor([[token for branch in row for token in branch.new]])  # (1, T)
+        positions = torch.tensor([[i for branch in row for i in range(branch.depth, len(branch.sequence) - 1)]])
+        # transformers makes masks of its own but where it is given one with four dimensions
+        mask = torch.ones(1, 1, 1, 1, dtype=torch.bool)
+        with packed(self.model, [(*branch.shared, branch.own) for branch in row if branch.new]):
+            hidden = self._decode(
+                input_ids=ids.to(device),
+                position_ids=positions.to(device),
+                attention_mask={"full_attention": mask} if self.by_kind else mask,
+                use_cache=False,
+            )
+        places = torch.tensor([place for branch in row for place in branch.predicting], device=device)
+        targets = torch.tensor([token for branch in row for token in branch.targets], device=device)
+        values = self._head(hidden[0, places], targets).double().cpu().numpy()
+        found, before = {}, np.empty(0)
+        for branch, new in zip(row, np.split(values, np.cumsum([len(b.targets) for b in row])[:-1]), strict=True):
+            before = np.concatenate([before[: len(branch.sequence) - 1 - len(new)], new])
+            found[branch.sequence] = before
+        return found
 
     def _batch(self, groups: Sequence[Group]) -> dict[tuple[int, ...], Floats]:
         """The groups of a batch: first their prefixes, then the rest of every sequence."""
