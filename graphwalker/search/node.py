@@ -66,6 +66,10 @@ class Node:
         """The token ids of the state, the prompt's included."""
         return [token for node in self.path() for token in node.ids]
 
+    def details(self) -> dict[str, Any]:
+        """What a tree's JSON says of it beside what it says of any node."""
+        return {}
+
     def walk(self) -> "Iterator[Node]":
         """This node and all below it, in the order of their creation within each subtree."""
         yield self
