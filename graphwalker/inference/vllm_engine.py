@@ -108,7 +108,7 @@ class VLLMEngine:
             ids = list(made.token_ids)
             self.rows[key].ids += ids
             logprobs = [entry[token].logprob for token, entry in zip(ids, made.logprobs, strict=True)]
-            finished.append(Completion(key, ids, logprobs, bool(ids) and ids[-1] == self.tokenizer.eos_token_id))
+            finished.append(Completion(key, ids, logprobs, self.rows[key].stopped(ids)))
         return finished
 
     def release(self, key: Hashable) -> None:

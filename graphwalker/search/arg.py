@@ -95,6 +95,7 @@ def _answers(hop: Hop, states: Sequence[ArgNode], leaves: Leaves) -> Any:
         names = parse(NO_RETRIEVAL + wrote.text).path.answers or ()
         text = answer(names)
         leaf = ArgNode(hop.episode, state, ids=[*wrote.claim_ids, *wrote.ids], kind="answer", text=text, hop=state.hop)
+        leaf.logprobs = list(wrote.logprobs)
         leaf.turn = Turn("".join(state.labels_given()) + NO_RETRIEVAL + wrote.text, "", "answer", text)
         leaf.ending, leaf.answer = "answered", tuple(dict.fromkeys(names))
         new.append(hop.grow(leaf))

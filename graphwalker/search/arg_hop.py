@@ -189,3 +189,4 @@ def judged(nodes: Sequence[ArgNode], groups: Sequence[tuple[str, ...]], *, after
             labels, node.retrieval, ids = labels[:2], labels[2], ids[:-1]
         node.labels, node.logprob, node.read = tuple(labels), verdict.logprob, verdict.read
         node.ids += ids
+        node.logprobs += [max(of.values()) for of in node.labels]

@@ -31,11 +31,9 @@ class ArgNode(Node):
     read: int = 0  # how many those are
     notes: dict[str, Any] = field(default_factory=dict)
 
-    def tokens(self) -> list[int]:
-        """The token ids of the state; a topic's own prompt is all that is before it."""
-        if self.kind == "topic" or self.parent is None:
-            return list(self.ids)
-        return [*self.parent.tokens(), *self.ids]
+    def parts(self) -> list[list[int]]:
+        """As of any node; but a topic's own prompt is all that is before it."""
+        return [node.ids for node in self.steps()]
 
     def labels_given(self) -> list[str]:
         return [chosen(logprobs) for logprobs in self.labels]

@@ -84,10 +84,14 @@ class Judge:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What the model wrote after a claim: its text and tokens without what it stopped at, and the claim's own."""
+    """What the model wrote after a claim: its text and tokens without what it stopped at, and the claim's own.
+
+    ``logprobs`` are those of ``ids``.
+    """
 
     text: str
     ids: list[int]
+    logprobs: list[float]
     claim_ids: list[int]
 
 

@@ -99,7 +99,7 @@ class Model:
         told = next((w for end, w in self.writes.items() if text.endswith(end)), None)
         if told is None:
             told = r.parse(text).path.steps[-1].name if r.parse(text).path.steps and text.endswith("]") else ""
-        return Written(told, [2], [1])
+        return Written(told, [2], [-0.5], [1])
 
 
 def message(claim):
