@@ -14,10 +14,12 @@ none can forge a token or end an answer.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
+from graphwalker.errors import UserError
 from graphwalker.protocol.escape import escape_name, unescape_name
 from graphwalker.protocol.prompts import Prompt
 from graphwalker.types import Entity, Question
@@ -85,6 +87,28 @@ class ParsedPath:
 
     path: ReflectionPath
     problems: tuple[str, ...] = ()
+
+
+def token_ids(vocabulary: Mapping[str, int], where: str) -> dict[str, int]:
+    """The id of each reflection token in a tokenizer's vocabulary, in their order.
+
+    Raises `UserError`, naming ``where`` (a checkpoint, say), when some are missing or their ids are in another order:
+    such a model was trained on other tokens, and what it says of a path would be read wrongly.
+    """
+    missing = [token for token in ALL if token not in vocabulary]
+    if missing:
+        raise UserError(
+            f"{where}: {len(missing)} of the {len(ALL)} reflection tokens are missing from its tokenizer, the first is "
+            f"{missing[0]}: it is no ArG checkpoint; train one with recipes/arg.py"
+        )
+    ids = {token: vocabulary[token] for token in ALL}
+    for before, token in pairwise(ALL):
+        if ids[before] > ids[token]:
+            raise UserError(
+                f"{where}: its tokenizer has the reflection tokens in another order ({token} stands before {before}), "
+                "so it was made by another version or another program: train again with recipes/arg.py"
+            )
+    return ids
 
 
 def messages(question: Question, topic: Entity, prompt: Prompt) -> list[dict[str, str]]:
