@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from graphwalker.errors import UserError
 from graphwalker.inference.chat_tokens import ChatTokens
 from graphwalker.inference.labels import Ask, Ids, Labeller
+from graphwalker.protocol.reflection import token_ids
 from graphwalker.search.requests import Claim, Judge, Verdict
 
 
@@ -17,8 +17,8 @@ class Judging:
         """``sequence``: whether the probabilities of the claims' texts are wanted (S_seq)."""
         self.labeller, self.sequence = labeller, sequence
         self._chat = ChatTokens(labeller.tokenizer, role="inline")
+        self._id_of = reflection_ids(labeller.tokenizer)
         self._ids = lru_cache(maxsize=4096)(lambda text: tuple(self._chat.text(text)))
-        self._label = lru_cache(maxsize=256)(lambda token: token_id(labeller.tokenizer, token))
 
     def __call__(self, requests: Sequence[Judge]) -> list[list[Verdict]]:
         """The verdicts on the claims of each request; without labels where the model has no room for a claim."""
@@ -36,8 +36,8 @@ class Judging:
         return found
 
     def _ask(self, claim: Claim, request: Judge) -> Ask:
-        groups = tuple(tuple(map(self._label, group)) for group in request.groups)
-        last = frozenset(map(self._label, request.last))
+        groups = tuple(tuple(self._id_of[label] for label in group) for group in request.groups)
+        last = frozenset(self._id_of[label] for label in request.last)
         parts: tuple[Ids, ...] = tuple(map(tuple, claim.after.parts()))
         text = self._ids(claim.text) if claim.text else ()
         return Ask(parts, text, groups, last, self.sequence and bool(text))
@@ -50,9 +50,6 @@ class Judging:
         return Verdict([*ask.text, *told.given(ask)], told.logprob, len(ask.text), labels)
 
 
-def token_id(tokenizer: Any, token: str) -> int:
-    """The id of a reflection token. Raises ``UserError`` where a tokenizer does not have it as one token."""
-    found = tokenizer.convert_tokens_to_ids(token)
-    if found is None or found == tokenizer.unk_token_id or token not in tokenizer.get_vocab():
-        raise UserError(f"the tokenizer has no token {token}: train the checkpoint with recipes/arg.py")
-    return found
+def reflection_ids(tokenizer: Any) -> dict[str, int]:
+    """The ids of the reflection tokens; raises ``UserError`` as `graphwalker.protocol.reflection.token_ids` does."""
+    return token_ids(tokenizer.get_vocab(), str(tokenizer.name_or_path or "the model"))

@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from graphwalker.errors import KGUnavailable, UserError
 from graphwalker.inference.chat_tokens import ChatTokens, Role
 from graphwalker.inference.engine import BranchingEngine, Completion, Engine, Sampling
-from graphwalker.inference.judging import Judging, token_id
+from graphwalker.inference.judging import Judging, reflection_ids
 from graphwalker.inference.labels import Labeller
 from graphwalker.inference.question_search import QuestionSearch, Sample, Searched
 from graphwalker.inference.search_nodes import Stepped, make_node, step
@@ -145,6 +146,10 @@ class _Loop:
     def chat_for(self, env: Any) -> ChatTokens:
         role: Role = env.role
         return self._chats.setdefault(role, ChatTokens(self.engine.tokenizer, role=role))
+
+    @cached_property
+    def _reflection(self) -> dict[str, int]:
+        return reflection_ids(self.engine.tokenizer)
 
     def has_free_rows(self) -> bool:
         """Whether rows would stay empty with the turns that are waiting."""
@@ -286,7 +291,7 @@ class _Loop:
         if len(ids) >= self.engine.max_length:
             self.queue.extend(sample.search.wrote(sample, Written("", [], [], self._claim_ids(sample))))
             return
-        stop = tuple(token_id(self.engine.tokenizer, token) for token in sample.stop)
+        stop = tuple(self._reflection[token] for token in sample.stop)
         self.engine.add(sample.key, ids, replace(self.sampling, temperature=0.0, stop=stop), 0)
         self._opened([sample])
 
