@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
+from data_pipelines.importers.paths import PathWalker
 from graphwalker.kg.hops import Edge, Hops
 
 _KEPT = 100_000  # nodes whose neighbours are remembered
@@ -56,6 +57,7 @@ class PathSearch:
     def __init__(self, hops: Hops, *, max_hops: int = 4, hub: int = 1000, most: int = 1000):
         self.hops, self.max_hops, self.hub, self.most = hops, max_hops, hub, most
         self.store = hops.store
+        self.walker = PathWalker(self.store)  # of gold paths, which cross mediators
         self._neighbours = lru_cache(_KEPT)(self._find_neighbours)
         self._edges_to = lru_cache(_KEPT)(self._find_edges)
 
