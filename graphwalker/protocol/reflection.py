@@ -175,6 +175,11 @@ def render(path: ReflectionPath) -> str:
     return "".join(parts)
 
 
+def words(text: str) -> list[str]:
+    """What of a text is no token, in pieces."""
+    return [piece for piece in _TOKENS.split(text)[::2] if piece]
+
+
 def parse(text: str) -> ParsedPath:
     """Read a model's text; never raises. What follows the utility, and what does not fit, is a problem and left out."""
     reader = _Reader()
