@@ -9,9 +9,20 @@ from typing import Any
 
 from graphwalker.errors import KGUnavailable
 from graphwalker.inference.evaluate import episode_seed
-from graphwalker.search.node import Node
 from graphwalker.search.arg_answers import answer_table
-from graphwalker.search.requests import Begin, Claim, Consult, Expand, Judge, Request, Score, Together, Verdict, Write, Written
+from graphwalker.search.node import Node
+from graphwalker.search.requests import (
+    Begin,
+    Claim,
+    Consult,
+    Expand,
+    Judge,
+    Score,
+    Together,
+    Verdict,
+    Write,
+    Written,
+)
 from graphwalker.search.searchers import Searcher
 from graphwalker.search.settings import SearchConfig
 from graphwalker.search.tree import Tree

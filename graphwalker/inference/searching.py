@@ -151,6 +151,13 @@ class _Loop:
     def _reflection(self) -> dict[str, int]:
         return reflection_ids(self.engine.tokenizer)
 
+    def _sampling_for(self, episode: Any) -> Sampling:
+        """How turns of an episode are decoded: some protocols have turns that end at tokens of theirs."""
+        stops = getattr(episode, "stops", ())
+        return (
+            replace(self.sampling, stop=tuple(self._reflection[token] for token in stops)) if stops else self.sampling
+        )
+
     def has_free_rows(self) -> bool:
         """Whether rows would stay empty with the turns that are waiting."""
         return len(self.rows) + len(self.queue) < self.engine.capacity
@@ -200,13 +207,14 @@ class _Loop:
                 if siblings[0].claim is not None:
                     self._open_writing(siblings[0])
                     continue
+                sampling = self._sampling_for(parent.episode)
                 if self.branching is not None:
                     keys = [sample.key for sample in siblings]
-                    self.branching.branch(search.key_of(parent.number), keys, tokens, self.sampling, seeds)
+                    self.branching.branch(search.key_of(parent.number), keys, tokens, sampling, seeds)
                     self._opened(siblings)
                     continue
                 for sample, seed in zip(siblings, seeds, strict=True):
-                    self.engine.add(sample.key, tokens, self.sampling, seed)
+                    self.engine.add(sample.key, tokens, sampling, seed)
                     self._opened([sample])
             except Exception as error:
                 self._fail(search, error)

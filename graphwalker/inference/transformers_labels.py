@@ -58,7 +58,9 @@ class TransformersLabeller(TransformersScorer):
         labels: list[list[tuple[float, ...]]] = [[] for _ in asks]
         logprobs = self._labels(rows, asks, labels, cache)
         while rows := [row for row in rows if goes_on(asks[row.place], labels[row.place])]:
-            given = {row.place: likeliest(_group(asks[row.place], labels[row.place]), labels[row.place][-1]) for row in rows}
+            given = {
+                row.place: likeliest(_group(asks[row.place], labels[row.place]), labels[row.place][-1]) for row in rows
+            }
             rows = [
                 _Row(row.place, (given[row.place],) if cache is not None else (*row.new, given[row.place]), ())
                 for row in rows
@@ -86,7 +88,11 @@ class TransformersLabeller(TransformersScorer):
             level = [child for _, _, children in level for child in children]
 
     def _labels(
-        self, rows: Sequence[_Row], asks: Sequence[Ask], labels: list[list[tuple[float, ...]]], cache: RaggedCache | None
+        self,
+        rows: Sequence[_Row],
+        asks: Sequence[Ask],
+        labels: list[list[tuple[float, ...]]],
+        cache: RaggedCache | None,
     ) -> list[float]:
         """Read rows and add to ``labels`` what follows each; the log-probabilities of what was to be scored in them."""
         logprobs = [0.0] * len(asks)

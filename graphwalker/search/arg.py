@@ -122,4 +122,3 @@ def _unwritten(hop: Hop) -> Leaves:
     leaf.notes["unwritten"] = True
     hop.tree.ends.append(leaf)
     return [hop.grow(leaf)]
-

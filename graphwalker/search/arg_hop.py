@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from graphwalker.kg.hops import Edge, Ends
@@ -103,13 +104,9 @@ class Hop:
         if settings.arg_hypothesis:
             written = yield Write([Claim(state, RETRIEVE_RELATION + PARAGRAPH) for state in states], (PARAGRAPH_END,))
             hypotheses = [read_name(wrote.text) for wrote in written]
+        retrieve = partial(episode.retrieve, query=settings.arg_query, k=settings.arg_relations)
         retrieved = yield Consult(
-            [
-                lambda state=state, expected=expected: episode.retrieve(
-                    state.entity, expected, query=settings.arg_query, k=settings.arg_relations
-                )
-                for state, expected in zip(states, hypotheses, strict=True)
-            ]
+            [partial(retrieve, state.entity, expected) for state, expected in zip(states, hypotheses, strict=True)]
         )
         nodes = []
         for state, expected, names in zip(states, hypotheses, retrieved, strict=True):
@@ -125,13 +122,9 @@ class Hop:
 
     def _entities(self, relations: Sequence[ArgNode], depth: int) -> Any:
         settings, episode = self.tree.config, self.episode
+        ways = [(node.entity, node.edge, [step.entity for step in node.steps()]) for node in relations if node.edge]
         found: list[Ends] = yield Consult(
-            [
-                lambda node=node: episode.ends(
-                    node.entity, node.edge, settings.arg_entities, [step.entity for step in node.steps()]
-                )
-                for node in relations
-            ]
+            [partial(episode.ends, entity, edge, settings.arg_entities, been) for entity, edge, been in ways]
         )
         nodes = []
         for relation, ends in zip(relations, found, strict=True):

@@ -11,7 +11,7 @@ ANSWERS = ("path", "best")
 PATHS = ("sum", "mean")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ArgSettings:
     """What concerns the searchers arg_beam and arg_exhaustive."""
 

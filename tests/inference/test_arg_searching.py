@@ -9,7 +9,7 @@ from graphwalker.inference.engine import Sampling
 from graphwalker.inference.searching import run_searches
 from graphwalker.inference.transformers_engine import TransformersEngine
 from graphwalker.inference.transformers_labels import TransformersLabeller
-from graphwalker.protocol.reflection import ALL
+from graphwalker.protocol.reflection import ALL, PARAGRAPH, PARAGRAPH_END
 from graphwalker.search.searchers import REFLECTIVE
 from graphwalker.search.settings import SearchConfig
 from graphwalker.train import tiny
@@ -42,7 +42,9 @@ class Lenient(TransformersLabeller):
 def run(reflective, toy_tasks, toy_arg_env):
     model, tokenizer = reflective
 
-    def searched(questions=None, make_env=toy_arg_env, at_a_time=None, max_length=400, labeller=None, may_fail=False, **settings):
+    def searched(
+        questions=None, make_env=toy_arg_env, at_a_time=None, max_length=400, labeller=None, may_fail=False, **settings
+    ):
         engine = TransformersEngine(model, tokenizer, capacity=8, max_length=max_length)
         labeller = labeller or Lenient(model, tokenizer, max_length=max_length)
         questions = questions or [question for question, _ in toy_tasks]
@@ -53,7 +55,9 @@ def run(reflective, toy_tasks, toy_arg_env):
         done = {search.trajectory.question.id: search for search in found}
         assert not engine.rows
         if not may_fail:
-            assert not [search.trajectory.extra["error"] for search in done.values() if search.trajectory.ending == "error"]
+            assert not [
+                search.trajectory.extra["error"] for search in done.values() if search.trajectory.ending == "error"
+            ]
         return [done[question.id] for question in questions]
 
     return searched
@@ -61,7 +65,9 @@ def run(reflective, toy_tasks, toy_arg_env):
 
 def shape(search):
     """A tree without what rounding may change."""
-    return [(n["parent"], n.get("text"), n["limit"], n["answer"], n.get("hypothesis")) for n in search.tree_json()["nodes"]]
+    return [
+        (n["parent"], n.get("text"), n["limit"], n["answer"], n.get("hypothesis")) for n in search.tree_json()["nodes"]
+    ]
 
 
 @pytest.mark.parametrize("searcher", sorted(REFLECTIVE))
@@ -153,3 +159,6 @@ def test_linear_decoding_of_the_same_checkpoint(run):
         turns = search.trajectory.turns
         assert search.trajectory.extra["protocol"] == "reflection" and turns
         assert [node.depth for node in search.tree.root.walk()] == list(range(len(turns) + 1))
+        for turn in turns[:-1]:
+            if turn.observation.endswith(PARAGRAPH_END):
+                assert turn.text.endswith(PARAGRAPH)

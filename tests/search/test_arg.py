@@ -176,7 +176,9 @@ def message_of(node):
 def test_a_question_without_candidates_still_gets_an_answer(search):
     tree, _ = search({r.PARAGRAPH_END: UNRELEVANT}, {"[No Retrieval]": "Rome"})
     assert winner(tree).answer == ("Rome",) and winner(tree).parent.notes["dead_end"]
-    every = {f"{r.paragraph('entity', n)}[Fully Relevant]": [0.1, 0.1, 0.8] for n in ("Paris", "Lyon", "m.cvt1", "543965")}
+    every = {
+        f"{r.paragraph('entity', n)}[Fully Relevant]": [0.1, 0.1, 0.8] for n in ("Paris", "Lyon", "m.cvt1", "543965")
+    }
     tree, _ = search(every, {"[No Retrieval]": ""})
     assert winner(tree).answer in ((), None) or winner(tree).notes.get("unwritten")
 
