@@ -1,9 +1,9 @@
 """Candidates of a hop of ArG judged in one batch, beside one call for each, in the same run.
 
-A hop at B = 3 and K = 5: every state has five candidate relations, of which each leads to some entities; relations are
-judged by their relevance, entities by theirs and by the path's rationality, and the texts' own probabilities are taken.
+A hop at B = 3 and K = 5: every state has five candidate relations, of which each leads to some entities. Relations are
+judged by their relevance, entities by theirs and the path's rationality, and the texts' own probabilities are taken.
 Token ids are random, lengths those of paths on Freebase. The model is SmolLM2 where it is installed (`make smollm2`),
-else a random one of two layers. What is measured is CPU time; a round judges the hop in either way, one after the other.
+else a random one of two layers. What is measured is CPU time; a round judges the hop in either way, in turn.
 
     python tests/benchmarks/bench_arg.py --out arg.json
 """
