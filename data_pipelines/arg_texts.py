@@ -6,6 +6,7 @@ wrong step that was taken (unreasonable), and a wrong answer (of little use).
 """
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -81,10 +82,29 @@ class ArgMaker:
         return found
 
 
-def arg_records(questions: Iterable[Question], maker: ArgMaker, counts: Counts) -> Iterator[ReflectionRecord]:
-    """The records of the questions, in order."""
-    for question in questions:
-        yield from maker.records(question, counts)
+def arg_records(
+    questions: Iterable[Question], maker: ArgMaker, counts: Counts, *, parallel: int = 1
+) -> Iterator[ReflectionRecord]:
+    """The records of the questions, in order; ``parallel`` questions are worked on at a time, for a critic that waits
+    on a server."""
+    if parallel == 1:
+        for question in questions:
+            yield from maker.records(question, counts)
+        return
+
+    def work(question: Question) -> tuple[list[ReflectionRecord], Counts]:
+        own = Counts()
+        return maker.records(question, own), own
+
+    with ThreadPoolExecutor(parallel) as pool:
+        futures = [pool.submit(work, question) for question in questions]
+        try:
+            for future in futures:
+                records, own = future.result()
+                counts.add(own)
+                yield from records
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 class _NoLabel(Exception):
