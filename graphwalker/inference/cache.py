@@ -67,6 +67,11 @@ class _AttentionRows:
             self.keys[target] = self.keys[source]
             self.values[target] = self.values[source]
 
+    def copy(self, sources: list[int], targets: list[int]) -> None:
+        if self.keys.numel():
+            self.keys[targets] = self.keys[sources]
+            self.values[targets] = self.values[sources]
+
     def swap(self, one: int, other: int) -> None:
         if self.keys.numel():
             self.keys[[one, other]] = self.keys[[other, one]]
@@ -101,6 +106,10 @@ class _ConvolutionRows:
     def move(self, source: int, target: int) -> None:
         if self.state is not None:
             self.state[target] = self.state[source]
+
+    def copy(self, sources: list[int], targets: list[int]) -> None:
+        if self.state is not None:
+            self.state[targets] = self.state[sources]
 
     def swap(self, one: int, other: int) -> None:
         if self.state is not None:
@@ -153,6 +162,14 @@ class RaggedCache(Cache):
         self.lengths[target] = self.lengths[source]
         for layer in self.layers:
             layer.move(source, target)
+
+    @torch.inference_mode()
+    def copy(self, sources: list[int], targets: list[int]) -> None:
+        """Copy rows onto other rows, all at once; no row is both."""
+        for source, target in zip(sources, targets, strict=True):
+            self.lengths[target] = self.lengths[source]
+        for layer in self.layers:
+            layer.copy(sources, targets)
 
     @torch.inference_mode()
     def swap(self, one: int, other: int) -> None:

@@ -11,6 +11,7 @@ from tqdm.auto import tqdm
 
 from graphwalker.files import write_json, write_jsonl
 from graphwalker.inference.engine import Engine, Sampling
+from graphwalker.inference.labels import Labeller
 from graphwalker.inference.partial import Partial, order_of
 from graphwalker.inference.searching import run_searches
 from graphwalker.metrics.aggregate import score_run
@@ -33,6 +34,7 @@ def search_questions(
     out: str | Path,
     *,
     seed: int = 0,
+    labeller: Labeller | None = None,
     at_a_time: int | None = None,
     progress: str | None = None,
 ) -> dict[str, Any]:
@@ -48,7 +50,9 @@ def search_questions(
     done = partial.read(order)
     finished = {trajectory.question.id for trajectory in done}
     left = [question for question in questions if question.id not in finished]
-    searches = run_searches(left, make_env, engine, value, config, sampling, seed=seed, at_a_time=at_a_time)
+    searches = run_searches(
+        left, make_env, engine, value, config, sampling, seed=seed, labeller=labeller, at_a_time=at_a_time
+    )
     bar = tqdm(searches, total=len(questions), initial=len(done), desc=progress, unit="question", disable=not progress)
     for searched in bar:
         # the tree first: a question that is noted as finished has one

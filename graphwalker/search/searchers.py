@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from graphwalker.errors import UserError
+from graphwalker.search.arg import arg_beam, arg_exhaustive
 from graphwalker.search.blind import bfs, dfs, random_walk
 from graphwalker.search.classic_mcts import classic_mcts
 from graphwalker.search.fast_mcts import fast_mcts, fast_mcts_constant
@@ -19,10 +20,13 @@ SEARCHERS: dict[str, Searcher] = {
     for searcher in (
         *(linear, majority_vote, bfs, dfs, random_walk, ig_beam),
         *(classic_mcts, fast_mcts, fast_mcts_constant),
+        *(arg_beam, arg_exhaustive),
     )
 }
 VALUED = frozenset({"ig_beam", "classic_mcts", "fast_mcts"})
 """The searchers that ask for values."""
+REFLECTIVE = frozenset({"arg_beam", "arg_exhaustive"})
+"""The searchers that ask for reflection tokens: their checkpoints have them, and their protocol is reflection."""
 
 
 def find_searcher(name: str) -> Searcher:

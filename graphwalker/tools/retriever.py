@@ -44,7 +44,7 @@ class DenseRetriever:
     def rank(self, query: str, relations: Sequence[str]) -> list[str]:
         if not relations:
             return []
-        vectors = self.embed([query, *map(words, relations)])
+        vectors = self.embed([query if " " in query else words(query), *map(words, relations)])
         return _sorted(relations, vectors[1:] @ vectors[0])
 
 
