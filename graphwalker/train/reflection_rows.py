@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
+import numpy as np
 from datasets import Dataset
 
 from graphwalker.errors import UserError
@@ -63,9 +64,13 @@ class RowMaker:
 
     def dataset(self, records: Iterable[ReflectionRecord]) -> Dataset:
         """All rows, with the columns ``input_ids`` and ``labels`` (-100: not trained) that TRL takes as they are."""
-        rows = [row for record in records for row in self.rows(record)]
-        labels = [[i if on else -100 for i, on in zip(row.ids, row.trained, strict=True)] for row in rows]
-        return Dataset.from_dict({"input_ids": [row.ids for row in rows], "labels": labels})
+        columns: dict[str, list[np.ndarray]] = {"input_ids": [], "labels": []}
+        for record in records:
+            for row in self.rows(record):
+                ids = np.array(row.ids, np.int32)  # a tenth of the memory of lists
+                columns["input_ids"].append(ids)
+                columns["labels"].append(np.where(row.trained, ids, -100))
+        return Dataset.from_dict(columns)
 
     def _drawn(self, record: ReflectionRecord) -> Sequence[Branch]:
         if not self.branches or len(record.branches) <= self.branches:

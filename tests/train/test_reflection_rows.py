@@ -104,6 +104,19 @@ def test_what_cannot_be_trained_is_refused(toy_tokenizer, tmp_path):
         read_records(str(tmp_path / "none.jsonl"))
 
 
+def test_packed_texts_keep_their_labels(base, tokenizer, sft_config):
+    model, _ = models.load_for_training(base, tokenizer, ModelConfig())
+    maker = RowMaker(tokenizer, Prompt("compact"))
+    args = sft_config(assistant_only_loss=False, packing=True, max_length=400)
+    trainer = SFTTrainer(model=model, args=args, train_dataset=maker.dataset([RECORD] * 2), processing_class=tokenizer)
+    rows = trainer.train_dataset
+    assert len(rows) < 6 == sum(map(len, rows["seq_lengths"]))
+    trained = sorted(label for row in rows["labels"] for label in row if label != -100)
+    assert trained == sorted(
+        i for row in maker.rows(RECORD) * 2 for i, on in zip(row.ids, row.trained, strict=True) if on
+    )
+
+
 @pytest.mark.parametrize("lora", [False, True])
 def test_every_new_row_moves_in_training_and_is_saved(base, tokenizer, sft_config, tmp_path, lora):
     arguments = ModelConfig(use_peft=lora, lora_r=4, lora_modules_to_save=["embed_tokens", "lm_head"] if lora else None)
