@@ -40,11 +40,12 @@ class ArgEnv:
     Observation: `reset` gives the user's message; `step` what goes on from the model's own text, without a break: the
     paragraph, or [No Retrieval] where the model has ended without an answer, which must then follow; "" once the
     episode is over.
-    The first relation is the retriever's best for the question among those that the path has not taken, an entity the
-    first end of it by name; the path starts from the first topic entity that the graph knows.
+    A relation is the retriever's best for the question, an entity the first end of it by name where the path has not
+    been; the path starts from the first topic entity that the graph knows.
     Reward: ``reward(answer, gold)`` in [0, 1] with the answer, 0 in every other turn.
-    Episode end: terminated by an answer and its utility; truncated when turn `max_turns` has none, when there is nothing to retrieve
-    and the model does not answer, or when the graph is out of order (ending ``"outage"``). No random numbers are drawn.
+    Episode end: terminated by an answer and its utility; truncated when turn `max_turns` has none, when there is
+    nothing to retrieve and the model does not answer, or when the graph is out of order (ending ``"outage"``). No
+    random numbers are drawn.
     """
 
     role = "inline"

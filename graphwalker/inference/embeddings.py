@@ -136,7 +136,7 @@ class SentenceEmbedder:
 
 
 def load_retriever(name: str, model: str = MINILM, cache: str | Path | None = None) -> Retriever:
-    """The retriever of a name (`RETRIEVERS`), its model loaded; raises ``UserError`` as `SentenceEmbedder.load` does."""
+    """The retriever of a name (`RETRIEVERS`), its model loaded; raises ``UserError`` as `SentenceEmbedder.load`."""
     if name not in RETRIEVERS:
         raise UserError(f"retriever: expected one of {', '.join(RETRIEVERS)}, got {name!r}")
     return BM25Retriever() if name == "bm25" else DenseRetriever(SentenceEmbedder.load(model, cache))

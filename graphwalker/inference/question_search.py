@@ -38,10 +38,11 @@ _made = count()
 class Cost:
     """What a question's search took.
 
-    ``actor_calls`` are turns sampled, each sample one, and texts written; ``tokens`` the tokens of those; ``value_calls``
-    states valued, or claims judged, and ``value_tokens`` the tokens of those claims. ``seconds`` are of work: the question's shares of the model's and the value function's passes, and the time
-    of its environment's steps, so that they add up over questions that run at a time; ``value_seconds`` are those of
-    the value function among them.
+    ``actor_calls`` are turns sampled, each sample one, and texts written; ``tokens`` the tokens of those;
+    ``value_calls`` states valued, or claims judged, and ``value_tokens`` the tokens of those claims. ``seconds`` are of
+    work: the question's shares of the model's and the value function's passes, and the time of its environment's steps,
+    so that they add up over questions that run at a time; ``value_seconds`` are those of the value function, or of
+    judging, among them.
     """
 
     actor_calls: int = 0

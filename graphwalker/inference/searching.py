@@ -2,8 +2,8 @@
 
 Every turn that a searcher asks for is a row of the engine; rows are refilled as they end, from whichever search has
 turns to sample, and a question's search begins when rows would stay empty. Environments that wait on a network step in
-threads, and the states of all searches are valued in one call, as are their claims judged. A search is the same alone or among others, up to
-rounding; what goes wrong in one ends that one.
+threads, and the states of all searches are valued in one call, as are their claims judged. A search is the same alone
+or among others, up to rounding; what goes wrong in one ends that one.
 """
 
 import math
@@ -12,19 +12,18 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
-from graphwalker.errors import KGUnavailable, UserError
+from graphwalker.inference.asking import Asking
 from graphwalker.inference.chat_tokens import ChatTokens, Role
 from graphwalker.inference.engine import BranchingEngine, Completion, Engine, Sampling
-from graphwalker.inference.judging import Judging, reflection_ids
+from graphwalker.inference.judging import Judging
 from graphwalker.inference.labels import Labeller
 from graphwalker.inference.question_search import QuestionSearch, Sample, Searched
 from graphwalker.inference.search_nodes import Stepped, make_node, step
 from graphwalker.inference.turn_text import room_for, turn_text
 from graphwalker.search.node import Node
-from graphwalker.search.requests import Begin, Value, Verdict, Written
+from graphwalker.search.requests import Value
 from graphwalker.search.searchers import find_searcher
 from graphwalker.search.settings import SearchConfig
 from graphwalker.types import Question
@@ -109,15 +108,6 @@ class _Asked:
     due: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Consulted:
-    """What a search has asked the graph, to be told from engine step ``due`` on."""
-
-    search: QuestionSearch
-    futures: Sequence[Future]
-    due: int
-
-
 class _Loop:
     """The searches under way and the turns between them, the engine and the environments."""
 
@@ -132,31 +122,19 @@ class _Loop:
         network_delay: int,
     ):
         self.engine, self.sampling, self.value, self.threads = engine, sampling, value, threads
-        self.judging = judging
         self.max_tokens, self.network_delay = max_tokens, network_delay
         self.branching = engine if isinstance(engine, BranchingEngine) else None
         self.running: list[QuestionSearch] = []
         self.queue: deque[Sample] = deque()  # turns that no row samples yet
         self.rows: dict[Any, Sample] = {}  # turns that the engine samples
         self.asked: deque[_Asked] = deque()  # turns that the environments answer
-        self.consulted: deque[_Consulted] = deque()  # what searches have asked the graph
         self.now = 0
         self._chats: dict[Role, ChatTokens] = {}
+        self.asking = Asking(engine.tokenizer, self.chat_for, sampling, judging, threads, network_delay)
 
     def chat_for(self, env: Any) -> ChatTokens:
         role: Role = env.role
         return self._chats.setdefault(role, ChatTokens(self.engine.tokenizer, role=role))
-
-    @cached_property
-    def _reflection(self) -> dict[str, int]:
-        return reflection_ids(self.engine.tokenizer)
-
-    def _sampling_for(self, episode: Any) -> Sampling:
-        """How turns of an episode are decoded: some protocols have turns that end at tokens of theirs."""
-        stops = getattr(episode, "stops", ())
-        return (
-            replace(self.sampling, stop=tuple(self._reflection[token] for token in stops)) if stops else self.sampling
-        )
 
     def has_free_rows(self) -> bool:
         """Whether rows would stay empty with the turns that are waiting."""
@@ -169,13 +147,12 @@ class _Loop:
 
     def turn(self) -> None:
         """Go on with whatever can: rows, then observations, then values."""
-        self._ask_for_searches()
+        self.queue.extend(self.asking.answer(self.running, self.now))
         self._fill_rows()
         self.now += 1
         if self.rows:
             self._decode()
-        while self.consulted and (self.consulted[0].due <= self.now or not (self.rows or self.queue or self.asked)):
-            self._consulted(self.consulted.popleft())
+        self.queue.extend(self.asking.due(self.now, idle=not (self.rows or self.queue or self.asked)))
         while self.asked and (self.asked[0].due <= self.now or not (self.rows or self.queue)):
             self._observe(self.asked.popleft())
         scoring = [search for search in self.running if search.scoring]
@@ -183,11 +160,11 @@ class _Loop:
             self._score(scoring)
         judging = [search for search in self.running if search.judging]
         if self._is_time_to_read(judging):
-            self._judge(judging)
+            self.queue.extend(self.asking.judge(judging))
 
     def _is_time_to_read(self, waiting: Sequence[QuestionSearch]) -> bool:
         """Whether enough searches wait for a pass over their states, or nothing else can go on."""
-        others = self.rows or self.queue or self.asked or self.consulted
+        others = self.rows or self.queue or self.asked or self.asking.consulted
         return bool(waiting) and (SCORE_SHARE * len(waiting) >= len(self.running) or not others)
 
     def take_finished(self) -> list[Searched]:
@@ -207,7 +184,7 @@ class _Loop:
                 if siblings[0].claim is not None:
                     self._open_writing(siblings[0])
                     continue
-                sampling = self._sampling_for(parent.episode)
+                sampling = self.asking.sampling_for(parent.episode)
                 if self.branching is not None:
                     keys = [sample.key for sample in siblings]
                     self.branching.branch(search.key_of(parent.number), keys, tokens, sampling, seeds)
@@ -218,6 +195,15 @@ class _Loop:
                     self._opened([sample])
             except Exception as error:
                 self._fail(search, error)
+
+    def _open_writing(self, sample: Sample) -> None:
+        """Start a row that goes on from a claim; nothing is written where there is no room."""
+        ids, sampling = self.asking.opening(sample)
+        if len(ids) >= self.engine.max_length:
+            self.queue.extend(sample.search.wrote(sample, self.asking.written(sample, None)))
+            return
+        self.engine.add(sample.key, ids, sampling, 0)
+        self._opened([sample])
 
     def _opened(self, samples: Sequence[Sample]) -> None:
         for sample in samples:
@@ -243,7 +229,8 @@ class _Loop:
             sample = self.rows[done.key]
             if sample.claim is not None:
                 self._close_row(sample)
-                self.queue.extend(sample.search.wrote(sample, self._written(sample, done)))
+                sample.search.cost.tokens += len(done.ids)
+                self.queue.extend(sample.search.wrote(sample, self.asking.written(sample, done)))
                 continue
             asked = self._ask(sample, done)
             ends = isinstance(asked.result, Stepped) and asked.result.over
@@ -289,86 +276,6 @@ class _Loop:
         parent = sample.parent
         room = room_for(self.engine, len(parent.tokens()) + len(done.ids), self.sampling, self.max_tokens)
         return make_node(parent, sample.number, done, stepped, self.chat_for(parent.episode), room)
-
-    # What the searchers of ArG ask for.
-
-    def _open_writing(self, sample: Sample) -> None:
-        """Start a row that goes on from a claim; nothing is written where there is no room."""
-        assert sample.claim is not None
-        ids = [*sample.parent.tokens(), *self._claim_ids(sample)]
-        if len(ids) >= self.engine.max_length:
-            self.queue.extend(sample.search.wrote(sample, Written("", [], [], self._claim_ids(sample))))
-            return
-        stop = tuple(self._reflection[token] for token in sample.stop)
-        self.engine.add(sample.key, ids, replace(self.sampling, temperature=0.0, stop=stop), 0)
-        self._opened([sample])
-
-    def _claim_ids(self, sample: Sample) -> list[int]:
-        assert sample.claim is not None
-        return self.chat_for(sample.search.root.episode).text(sample.claim.text)
-
-    def _written(self, sample: Sample, done: Completion) -> Written:
-        sample.search.cost.tokens += len(done.ids)
-        ids, logprobs = (done.ids[:-1], done.logprobs[:-1]) if done.stopped else (done.ids, done.logprobs)
-        text = self.engine.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        return Written(text, ids, logprobs, self._claim_ids(sample))
-
-    def _ask_for_searches(self) -> None:
-        """Hand out what searches ask of the tokenizer and the graph; a graph at hand answers at once."""
-        for search in self.running:
-            while search.asking is not None:
-                asking, search.asking = search.asking, None
-                if isinstance(asking, Begin):
-                    chat = self.chat_for(search.root.episode)
-                    prompts = [chat.prompt([{"role": "user", "content": text}]) for text in asking.messages]
-                    self.queue.extend(search.told(prompts))
-                elif search.root.episode.waits:
-                    futures = [self.threads.submit(call) for call in asking.calls]
-                    self.consulted.append(_Consulted(search, futures, self.now + self.network_delay))
-                else:
-                    self._told(search, asking.calls)
-
-    def _consulted(self, consulted: "_Consulted") -> None:
-        if not consulted.search.over:
-            self._told(consulted.search, [future.result for future in consulted.futures])
-
-    def _told(self, search: QuestionSearch, calls: Sequence[Callable[[], Any]]) -> None:
-        began = time.perf_counter()
-        try:
-            answers = [call() for call in calls]
-        except KGUnavailable as problem:
-            search.out_of_order(problem)
-        except Exception as error:
-            self._fail(search, error)
-        else:
-            search.cost.seconds += time.perf_counter() - began
-            self.queue.extend(search.told(answers))
-
-    def _judge(self, searches: Sequence[QuestionSearch]) -> None:
-        """Judge the claims of all searches in one batch; where that fails, of each by itself."""
-        try:
-            found = self._verdicts(searches)
-        except Exception as error:
-            if len(searches) == 1:
-                self._fail(searches[0], error)
-                return
-            for search in searches:
-                self._judge([search])
-            return
-        for search, verdicts in zip(searches, found, strict=True):
-            self.queue.extend(search.judged(verdicts))
-
-    def _verdicts(self, searches: Sequence[QuestionSearch]) -> list[list[Verdict]]:
-        if self.judging is None:
-            raise UserError("this searcher asks for reflection tokens, and nothing judges them: give a labeller")
-        began = time.perf_counter()
-        requests = [search.judging for search in searches if search.judging]
-        found = self.judging(requests)
-        share = (time.perf_counter() - began) / max(1, sum(map(len, found)))
-        for search, verdicts in zip(searches, found, strict=True):
-            search.cost.seconds += share * len(verdicts)
-            search.cost.value_seconds += share * len(verdicts)
-        return found
 
     def _score(self, searches: Sequence[QuestionSearch]) -> None:
         """Value the states of all searches in one call; where that fails, of each by itself."""

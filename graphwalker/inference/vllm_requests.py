@@ -30,9 +30,9 @@ class Row:
     def ask(self, ids: Sequence[int], sampling: Sampling, *, end: int, max_length: int, guided: bool) -> dict[str, Any]:
         """Append ``ids`` and give vLLM's sampling parameters for the next turn, under the names of its HTTP interface.
 
-        ``end`` is the token that ends a turn. It alone does, with ``sampling.stop``: not what else a model's own configuration lists. Every
-        turn has a seed of its own, so what a row draws depends neither on its neighbours nor on when it is asked for.
-        ``guided`` holds the turn to `turn_regex`.
+        ``end`` is the token that ends a turn. It alone does, with ``sampling.stop``: not what else a model's own
+        configuration lists. Every turn has a seed of its own, so what a row draws depends neither on its neighbours
+        nor on when it is asked for. ``guided`` holds the turn to `turn_regex`.
         """
         self.ids += ids
         self.turns += 1

@@ -14,9 +14,9 @@ Kind = Literal["topic", "relation", "entity", "answer"]
 class ArgNode(Node):
     """What it adds to the message is ``text`` and the labels that the model gave (tokens: ``ids``).
 
-    ``value`` is S(d) of the hop that an entity ends, or the last term of Eq. 5 for an answer; ``total`` the sum over the
-    path. ``limit`` says why a candidate ended: "unrelevant", "unreasonable", "dead end" (nothing goes on from it) or
-    "length". ``retrieval`` is how likely each retrieval token is after it.
+    ``value`` is S(d) of the hop that an entity ends, or the last term of Eq. 5 for an answer; ``total`` the sum over
+    the path. ``limit`` says why a candidate ended: "unrelevant", "unreasonable" or "length". ``retrieval`` is how
+    likely each retrieval token is after it.
     """
 
     kind: Kind = "topic"

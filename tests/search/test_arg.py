@@ -12,7 +12,7 @@ from graphwalker.search import arg_scores as scores
 from graphwalker.search.arg_answers import answer_table
 from graphwalker.search.node import Node
 from graphwalker.search.requests import Begin, Consult, Judge, Verdict, Write, Written
-from graphwalker.search.searchers import SEARCHERS
+from graphwalker.search.searchers import find_searcher
 from graphwalker.search.settings import SearchConfig
 from graphwalker.search.tree import Tree
 from graphwalker.search.tree_json import tree_json
@@ -64,7 +64,7 @@ class Model:
         self.requests: list = []
 
     def __call__(self, tree: Tree) -> Tree:
-        steps = SEARCHERS[tree.config.searcher](tree)
+        steps = find_searcher(tree.config.searcher)(tree)
         answer = None
         while True:
             try:
