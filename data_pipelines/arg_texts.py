@@ -183,16 +183,20 @@ class _Writer:
         if tails := self.search.tails(node, edge):
             hop = Hop(edge, self.chance.choice(tails))
             read = _relation(edge) + PARTIALLY_RELEVANT + RETRIEVE_ENTITY + self._entity_text(hop) + PARTIALLY_RELEVANT
-            self._judge_wrong(hop, read)
+            self._judge_wrong(hop, read, answered=True)
 
     def _wrong_entity(self, hop: Hop) -> None:
-        self._judge_wrong(hop, self._entity_text(hop) + PARTIALLY_RELEVANT)
+        self._judge_wrong(hop, self._entity_text(hop) + PARTIALLY_RELEVANT, answered=False)
 
-    def _judge_wrong(self, hop: Hop, read: str) -> None:
-        """Branches in which a step that should not have been taken is judged, and what it leads to as an answer."""
+    def _judge_wrong(self, hop: Hop, read: str, *, answered: bool) -> None:
+        """Branches in which a step that should not have been taken is judged, and what it leads to as an answer.
+
+        ``answered``: the gold answer follows, which the path does not show. Of one branch a path that is enough: more of
+        them would teach a small model to guess answers rather than to copy them from the path.
+        """
         case = self.case.then(hop)
         label = self.critic.rationality(case)
-        if label == UNREASONABLE:
+        if answered and label == UNREASONABLE:
             self._branch("rationality", read, label + self._gold_answer(case), ended=True)
         else:
             self._branch("rationality", read, label)

@@ -109,7 +109,9 @@ def test_a_mediator_is_at_most_partial(make):
 def test_an_unreasonable_step_is_answered_at_once_and_a_wrong_answer_is_of_little_use(make):
     branches = [branch for record in make(CAPITAL_OF) for branch in record.branches]
     stops = [b for b in branches if b.trained.startswith(UNREASONABLE)]
-    assert stops and all(b.trained == f"{UNREASONABLE}[No Retrieval]Paris[Utility:3]" and b.ended for b in stops)
+    stop = f"{UNREASONABLE}[No Retrieval]Paris[Utility:3]"
+    assert {(b.trained, b.ended) for b in stops} == {(stop, True), (UNREASONABLE, False)}
+    assert all("[Entity Retrieval]" in b.read for b in stops if b.ended)  # after a wrong relation
     wrong = [b for b in branches if b.kind == "utility"]
     assert wrong and all(b.trained in ("[Utility:1]", "[Utility:2]") and "Paris" not in b.read for b in wrong)
 
