@@ -54,7 +54,8 @@ class ArgMaker:
         if not found:
             return []
         topics = {path: gold for gold, paths in found for path in paths}
-        drawn = sample_paths(list(topics), self.settings, question.id)
+        by_chance = {edges for gold, _ in found for edges in gold.wrong}
+        drawn = sample_paths(list(topics), self.settings, question.id, by_chance)
         records = [record for path in drawn if (record := _Writer(self, topics[path], path, counts).record())]
         if not records:
             counts.drop("no path of it was labelled", question.id)
@@ -191,8 +192,8 @@ class _Writer:
     def _judge_wrong(self, hop: Hop, read: str, *, answered: bool) -> None:
         """Branches in which a step that should not have been taken is judged, and what it leads to as an answer.
 
-        ``answered``: the gold answer follows, which the path does not show. Of one branch a path that is enough: more of
-        them would teach a small model to guess answers rather than to copy them from the path.
+        ``answered``: the gold answer follows, which the path does not show. One branch of a path is enough of that:
+        more would teach a small model to guess answers rather than to copy them from the path.
         """
         case = self.case.then(hop)
         label = self.critic.rationality(case)

@@ -191,6 +191,12 @@ def test_paths_are_drawn_from_each_sequence_of_relations_in_turn():
     assert sorted(p[0].edge[0] for p in drawn) == ["few", "many", "many"]
     assert drawn == sample_paths(list(reversed(paths)), ArgSettings(k_paths=3), "q")
     assert drawn != sample_paths(paths, ArgSettings(k_paths=3, seed=1), "q")
+    stray = [*paths, *(path(f"stray{i}", "n0") for i in range(9))]
+    by_chance = {((f"stray{i}", False),) for i in range(9)}
+    drawn = [p[0].edge[0][:5] for p in sample_paths(stray, ArgSettings(k_paths=4), "q", by_chance)]
+    assert sorted(drawn) == ["few", "many", "many", "stray"]
+    assert len(sample_paths([path("stray1", "n0")], ArgSettings(k_paths=4), "q", by_chance)) == 1
+    assert [p[0].edge[0] for p in sample_paths(stray, ArgSettings(k_paths=1), "q", by_chance)] in (["few"], ["many"])
     with pytest.raises(UserError, match="k_paths: must be at least 1"):
         ArgSettings(k_paths=0)
 
