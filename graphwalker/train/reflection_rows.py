@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ from graphwalker.protocol.reflection_data import Branch, ReflectionRecord
 from graphwalker.train.masks import Masked
 
 Paragraphs = Literal["path", "all", "none"]
+_KEPT = 1 << 14  # pieces whose tokens are remembered
 _PARAGRAPH = re.compile(f"(?<={re.escape(reflection.PARAGRAPH)})(.*?{re.escape(reflection.PARAGRAPH_END)})", re.DOTALL)
 
 
@@ -51,6 +53,7 @@ class RowMaker:
         reflection.token_ids(tokenizer.get_vocab(), "the model to train")
         self.tokens, self.prompt = ChatTokens(tokenizer), prompt
         self.paragraphs, self.branches, self.seed = paragraphs, branches, seed
+        self._ids = lru_cache(_KEPT)(self._tokenised)  # most pieces are tokens and relations, again and again
 
     def rows(self, record: ReflectionRecord) -> list[Masked]:
         """The token ids of a record's texts and which are trained."""
@@ -78,12 +81,15 @@ class RowMaker:
         drawn = random.Random(f"{self.seed} {record.question.id} {record.text}")
         return [record.branches[i] for i in sorted(drawn.sample(range(len(record.branches)), self.branches))]
 
+    def _tokenised(self, text: str) -> list[int]:
+        return self.tokens.tokenizer(text, add_special_tokens=False)["input_ids"]
+
     def _row(self, asked: Sequence[int], parts: Sequence[tuple[str, bool, bool]], ended: bool) -> Masked:
         """``parts`` are texts, whether what stands outside of paragraphs is trained, and whether what is inside is."""
         ids, trained = list(asked), [False] * len(asked)
         for text, outside, inside in parts:
             for place, piece in enumerate(_PARAGRAPH.split(text)):
-                made = self.tokens.tokenizer(piece, add_special_tokens=False)["input_ids"] if piece else []
+                made = self._ids(piece) if piece else []
                 ids += made
                 trained += [inside if place % 2 else outside] * len(made)
         if ended:
