@@ -5,7 +5,7 @@ Drawn by the seed and by names, never by the order of anything else, so that the
 
 import hashlib
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from data_pipelines.arg_paths import Hop, Path, PathSearch
@@ -59,9 +59,11 @@ def siblings(search: PathSearch, node: str, hop: Hop, settings: ArgSettings) -> 
     return [Hop(hop.edge, end) for end in sorted(drawn)]
 
 
-def sample_paths(paths: Sequence[Path], settings: ArgSettings, question: str) -> list[Path]:
+def sample_paths(
+    paths: Sequence[Path], settings: ArgSettings, question: str, by_chance: Collection[tuple[Edge, ...]] = ()
+) -> list[Path]:
     """At most ``k_paths`` paths, in turn from each sequence of relations: one with many answers does not crowd out
-    the others."""
+    the others. Of the sequences ``by_chance``, which teach when to stop, at most one path is drawn, the last."""
     drawn = chance(settings, "paths", question)
     groups: dict[tuple[Edge, ...], list[Path]] = {}
     for path in sorted(paths):
@@ -72,4 +74,7 @@ def sample_paths(paths: Sequence[Path], settings: ArgSettings, question: str) ->
         drawn.shuffle(group)
     longest = max(map(len, order), default=0)
     turns = [group[place] for place in range(longest) for group in order if place < len(group)]
-    return turns[: settings.k_paths]
+    stray = [path for path in turns if tuple(hop.edge for hop in path) in by_chance][:1]
+    sound = [path for path in turns if tuple(hop.edge for hop in path) not in by_chance]
+    places = settings.k_paths - len(stray) if sound and settings.k_paths > 1 else settings.k_paths
+    return [*sound[:places], *stray][: settings.k_paths]

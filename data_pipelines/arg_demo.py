@@ -37,7 +37,7 @@ def prepare_arg_demo(data: str | Path, kg: str | Path, *, synth: int = SYNTH, pr
         pass  # not there, or not whole: made below
     search, counts = PathSearch(Hops(open_kg(kg))), Counts()
     maker = ArgMaker(search, BM25Retriever(), RuleCritic(search), ArgSettings(k_paths=PATHS))
-    bar = tqdm(_questions(*files, synth), desc="arg", unit=" questions", disable=not progress)
+    bar = tqdm(_questions(files[0], files[1], synth), desc="arg", unit=" questions", disable=not progress)
     with atomic_files(out, beside) as (handle, counted):
         dump_jsonl(handle, arg_records(bar, maker, counts))
         dump_json(counted, {"settings": settings, **counts.to_json()})

@@ -6,6 +6,7 @@ wrong step that was taken (unreasonable), and a wrong answer (of little use).
 """
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -53,7 +54,8 @@ class ArgMaker:
         if not found:
             return []
         topics = {path: gold for gold, paths in found for path in paths}
-        drawn = sample_paths(list(topics), self.settings, question.id)
+        by_chance = {edges for gold, _ in found for edges in gold.wrong}
+        drawn = sample_paths(list(topics), self.settings, question.id, by_chance)
         records = [record for path in drawn if (record := _Writer(self, topics[path], path, counts).record())]
         if not records:
             counts.drop("no path of it was labelled", question.id)
@@ -81,10 +83,29 @@ class ArgMaker:
         return found
 
 
-def arg_records(questions: Iterable[Question], maker: ArgMaker, counts: Counts) -> Iterator[ReflectionRecord]:
-    """The records of the questions, in order."""
-    for question in questions:
-        yield from maker.records(question, counts)
+def arg_records(
+    questions: Iterable[Question], maker: ArgMaker, counts: Counts, *, parallel: int = 1
+) -> Iterator[ReflectionRecord]:
+    """The records of the questions, in order; ``parallel`` questions are worked on at a time, for a critic that waits
+    on a server."""
+    if parallel == 1:
+        for question in questions:
+            yield from maker.records(question, counts)
+        return
+
+    def work(question: Question) -> tuple[list[ReflectionRecord], Counts]:
+        own = Counts()
+        return maker.records(question, own), own
+
+    with ThreadPoolExecutor(parallel) as pool:
+        futures = [pool.submit(work, question) for question in questions]
+        try:
+            for future in futures:
+                records, own = future.result()
+                counts.add(own)
+                yield from records
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 class _NoLabel(Exception):
@@ -163,16 +184,20 @@ class _Writer:
         if tails := self.search.tails(node, edge):
             hop = Hop(edge, self.chance.choice(tails))
             read = _relation(edge) + PARTIALLY_RELEVANT + RETRIEVE_ENTITY + self._entity_text(hop) + PARTIALLY_RELEVANT
-            self._judge_wrong(hop, read)
+            self._judge_wrong(hop, read, answered=True)
 
     def _wrong_entity(self, hop: Hop) -> None:
-        self._judge_wrong(hop, self._entity_text(hop) + PARTIALLY_RELEVANT)
+        self._judge_wrong(hop, self._entity_text(hop) + PARTIALLY_RELEVANT, answered=False)
 
-    def _judge_wrong(self, hop: Hop, read: str) -> None:
-        """Branches in which a step that should not have been taken is judged, and what it leads to as an answer."""
+    def _judge_wrong(self, hop: Hop, read: str, *, answered: bool) -> None:
+        """Branches in which a step that should not have been taken is judged, and what it leads to as an answer.
+
+        ``answered``: the gold answer follows, which the path does not show. One branch of a path is enough of that:
+        more would teach a small model to guess answers rather than to copy them from the path.
+        """
         case = self.case.then(hop)
         label = self.critic.rationality(case)
-        if label == UNREASONABLE:
+        if answered and label == UNREASONABLE:
             self._branch("rationality", read, label + self._gold_answer(case), ended=True)
         else:
             self._branch("rationality", read, label)

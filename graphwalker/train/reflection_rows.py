@@ -3,8 +3,10 @@
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
+import numpy as np
 from datasets import Dataset
 
 from graphwalker.errors import UserError
@@ -16,6 +18,7 @@ from graphwalker.protocol.reflection_data import Branch, ReflectionRecord
 from graphwalker.train.masks import Masked
 
 Paragraphs = Literal["path", "all", "none"]
+_KEPT = 1 << 14  # pieces whose tokens are remembered
 _PARAGRAPH = re.compile(f"(?<={re.escape(reflection.PARAGRAPH)})(.*?{re.escape(reflection.PARAGRAPH_END)})", re.DOTALL)
 
 
@@ -50,6 +53,7 @@ class RowMaker:
         reflection.token_ids(tokenizer.get_vocab(), "the model to train")
         self.tokens, self.prompt = ChatTokens(tokenizer), prompt
         self.paragraphs, self.branches, self.seed = paragraphs, branches, seed
+        self._ids = lru_cache(_KEPT)(self._tokenised)  # most pieces are tokens and relations, again and again
 
     def rows(self, record: ReflectionRecord) -> list[Masked]:
         """The token ids of a record's texts and which are trained."""
@@ -63,9 +67,13 @@ class RowMaker:
 
     def dataset(self, records: Iterable[ReflectionRecord]) -> Dataset:
         """All rows, with the columns ``input_ids`` and ``labels`` (-100: not trained) that TRL takes as they are."""
-        rows = [row for record in records for row in self.rows(record)]
-        labels = [[i if on else -100 for i, on in zip(row.ids, row.trained, strict=True)] for row in rows]
-        return Dataset.from_dict({"input_ids": [row.ids for row in rows], "labels": labels})
+        columns: dict[str, list[np.ndarray]] = {"input_ids": [], "labels": []}
+        for record in records:
+            for row in self.rows(record):
+                ids = np.array(row.ids, np.int32)  # a tenth of the memory of lists
+                columns["input_ids"].append(ids)
+                columns["labels"].append(np.where(row.trained, ids, -100))
+        return Dataset.from_dict(columns)
 
     def _drawn(self, record: ReflectionRecord) -> Sequence[Branch]:
         if not self.branches or len(record.branches) <= self.branches:
@@ -73,12 +81,15 @@ class RowMaker:
         drawn = random.Random(f"{self.seed} {record.question.id} {record.text}")
         return [record.branches[i] for i in sorted(drawn.sample(range(len(record.branches)), self.branches))]
 
+    def _tokenised(self, text: str) -> list[int]:
+        return self.tokens.tokenizer(text, add_special_tokens=False)["input_ids"]
+
     def _row(self, asked: Sequence[int], parts: Sequence[tuple[str, bool, bool]], ended: bool) -> Masked:
         """``parts`` are texts, whether what stands outside of paragraphs is trained, and whether what is inside is."""
         ids, trained = list(asked), [False] * len(asked)
         for text, outside, inside in parts:
             for place, piece in enumerate(_PARAGRAPH.split(text)):
-                made = self.tokens.tokenizer(piece, add_special_tokens=False)["input_ids"] if piece else []
+                made = self._ids(piece) if piece else []
                 ids += made
                 trained += [inside if place % 2 else outside] * len(made)
         if ended:
