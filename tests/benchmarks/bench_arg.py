@@ -59,11 +59,13 @@ def hop(width: int, relations: int, entities: int, vocabulary: int, seed: int) -
     return [judged, led]
 
 
-def load_model() -> tuple[Any, Any, str]:
+def load_model(random_one: bool) -> tuple[Any, Any, str]:
     """The model, its tokenizer and its name."""
     try:
-        path = prepare_model("smollm2")
+        path = "" if random_one else prepare_model("smollm2")
     except UserError:
+        path = ""
+    if not path:
         set_seed(0)
         sizes = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4}
         model = AutoModelForCausalLM.from_config(LlamaConfig(vocab_size=4096, **sizes))
@@ -118,8 +120,9 @@ def main() -> int:
     parser.add_argument("--relations", type=int, default=5, help="K, candidate relations of a state")
     parser.add_argument("--entities", type=int, default=3, help="entities of a relation")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--random", action="store_true", help="the random model, even where SmolLM2 is installed")
     args = parser.parse_args()
-    model, tokenizer, name = load_model()
+    model, tokenizer, name = load_model(args.random)
     figures = {"model": name, **measure(model, tokenizer, args)}
     print(f"{name}: {figures['claims']} claims of a hop at B = {args.width}, K = {args.relations}")
     for way, label in (("each", "one call for each"), ("batch", "one batch")):
