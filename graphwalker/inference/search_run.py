@@ -1,11 +1,9 @@
 """A searched question set on disk: predictions, trees, metrics and costs; taken up again like an evaluation."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from tqdm.auto import tqdm
 
@@ -16,12 +14,12 @@ from graphwalker.inference.partial import Partial, order_of
 from graphwalker.inference.searching import run_searches
 from graphwalker.metrics.aggregate import score_run
 from graphwalker.metrics.costs import mean_costs
+from graphwalker.metrics.trees import TREES, tree_file
 from graphwalker.search.requests import Value
 from graphwalker.search.settings import SearchConfig
 from graphwalker.types import Question, Trajectory
 
-TREES, COSTS_FILE = "trees", "costs.json"
-_LONGEST_NAME = 200  # characters of a file name; file systems take 255
+COSTS_FILE = "costs.json"
 
 
 def search_questions(
@@ -80,19 +78,3 @@ def costs(trajectories: Sequence[Trajectory]) -> dict[str, Any]:
         "stopped": dict(sorted(stopped.items())),
         "branches": dict(sorted(branches.items())),
     }
-
-
-def tree_file(question_id: str) -> str:
-    """The name of a question's tree file; ids may hold what no file name may.
-
-    >>> tree_file("WebQTest-0"), tree_file("a/b")
-    ('WebQTest-0.json', 'a%2Fb.json')
-    """
-    name = quote(question_id, safe=" ")
-    if not name or len(name) > _LONGEST_NAME or name.startswith("."):
-        name = f"{quote(question_id, safe='').lstrip('.')[:40]}-{_digest(question_id)}"
-    return f"{name}.json"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

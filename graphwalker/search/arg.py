@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any
 
 from graphwalker.protocol.reflection import (
+    ALL,
     NO_RETRIEVAL,
     RETRIEVAL,
     UTILITY,
@@ -89,7 +90,7 @@ def _answers(hop: Hop, states: Sequence[ArgNode], leaves: Leaves) -> Any:
     """Let states answer, and have the answers' utility judged; a leaf is added for each."""
     if not states:
         return
-    written = yield Write([Claim(state, NO_RETRIEVAL) for state in states], UTILITY)
+    written = yield Write([Claim(state, NO_RETRIEVAL) for state in states], ALL)
     new = []
     for state, wrote in zip(states, written, strict=True):
         names = parse(NO_RETRIEVAL + wrote.text).path.answers or ()

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from graphwalker.kg.hops import Edge, Ends
 from graphwalker.protocol.reflection import (
+    ALL,
     PARAGRAPH,
     PARAGRAPH_END,
     RATIONALITY,
@@ -102,7 +103,7 @@ class Hop:
         settings, episode = self.tree.config, self.episode
         hypotheses = [""] * len(states)
         if settings.arg_hypothesis:
-            written = yield Write([Claim(state, RETRIEVE_RELATION + PARAGRAPH) for state in states], (PARAGRAPH_END,))
+            written = yield Write([Claim(state, RETRIEVE_RELATION + PARAGRAPH) for state in states], ALL)
             hypotheses = [read_name(wrote.text) for wrote in written]
         retrieve = partial(episode.retrieve, query=settings.arg_query, k=settings.arg_relations)
         retrieved = yield Consult(

@@ -5,11 +5,13 @@ from transformers import set_seed
 
 from envs.arg_env import ArgEnv
 from graphwalker.errors import KGUnavailable, UserError
+from graphwalker.inference.chat_tokens import ChatTokens
 from graphwalker.inference.engine import Sampling
 from graphwalker.inference.searching import run_searches
 from graphwalker.inference.transformers_engine import TransformersEngine
 from graphwalker.inference.transformers_labels import TransformersLabeller
-from graphwalker.protocol.reflection import ALL, PARAGRAPH, PARAGRAPH_END
+from graphwalker.protocol.reflection import ALL, PARAGRAPH, PARAGRAPH_END, parse
+from graphwalker.search.arg_node import ArgNode
 from graphwalker.search.searchers import REFLECTIVE
 from graphwalker.search.settings import SearchConfig
 from graphwalker.train import tiny
@@ -95,6 +97,22 @@ def test_what_a_search_cost_and_what_it_says(run):
     if winner is not None:
         counted = trajectory.prompt_tokens + trajectory.completion_tokens + trajectory.observation_tokens
         assert counted == len(winner.tokens())
+
+
+def test_a_path_has_the_tokens_that_training_gives_it(run, reflective):
+    _, tokenizer = reflective
+    chat, texts = ChatTokens(tokenizer), 0
+    for search in run(beam_width=2):
+        topics = search.tree.root.episode.topics()
+        for node in search.tree.root.walk():
+            if isinstance(node, ArgNode) and node.kind in ("relation", "entity") and node.limit != "length":
+                message = "".join(step.message() for step in node.steps())
+                prompt = next(topic.prompt for topic in topics if topic.entity == node.steps()[0].entity)
+                whole = chat.prompt([{"role": "user", "content": prompt}])
+                assert node.tokens() == whole + tokenizer(message, add_special_tokens=False)["input_ids"]
+                assert parse(message).problems == ()
+                texts += 1
+    assert texts > 20
 
 
 def test_a_claim_without_room_ends_its_branch(run, toy_tasks):

@@ -1,4 +1,4 @@
-"""Label probabilities by vLLM: over HTTP as asked of a scripted server, in this process equal to those of transformers."""
+"""Label probabilities by vLLM: over HTTP by a scripted server, in this process equal to those of transformers."""
 
 import json
 import math
@@ -12,6 +12,7 @@ from graphwalker.inference.labels import Ask
 from graphwalker.inference.vllm_http import VLLMServer
 from graphwalker.inference.vllm_labels import VLLMLabeller, VLLMServerLabeller
 from graphwalker.train import tiny
+from tests.inference.scripted_vllm import Scripted
 
 SETS = ((10, 11, 12), (13, 14, 15))
 ASKS = [
@@ -45,8 +46,6 @@ class Labels:
 
 @pytest.fixture
 def served(toy_tokenizer):
-    from scripted_vllm import Scripted
-
     opened = []
 
     def serve(answer=lambda right: right):

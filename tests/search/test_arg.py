@@ -180,7 +180,9 @@ def test_a_question_without_candidates_still_gets_an_answer(search):
         f"{r.paragraph('entity', n)}[Fully Relevant]": [0.1, 0.1, 0.8] for n in ("Paris", "Lyon", "m.cvt1", "543965")
     }
     tree, _ = search(every, {"[No Retrieval]": ""})
-    assert winner(tree).answer in ((), None) or winner(tree).notes.get("unwritten")
+    assert winner(tree).answer in ((), None) and not tree.valid  # every branch ended, and the model wrote nothing
+    tree, _ = search(every, {f"{r.UNREASONABLE}[No Retrieval]": "Berlin", "[No Retrieval]": ""})
+    assert winner(tree).answer == ("Berlin",)  # as in training, an unreasonable branch answers by itself
 
 
 def test_answers_are_all_ends_of_the_best_relation_path(search):
@@ -198,10 +200,10 @@ def test_answers_are_all_ends_of_the_best_relation_path(search):
 def test_a_beam_keeps_the_best_of_a_hop_and_a_depth_ends_paths(search):
     says = {r.paragraph("entity", "Lyon"): [0.5, 0.4, 0.1]}
     tree, model = search(says, arg_depth=1, beam_width=2)
-    (last,) = [q for q in model.requests if isinstance(q, Write) and q.stop == r.UTILITY]
+    (last,) = [q for q in model.requests if isinstance(q, Write) and q.claims[0].text == r.NO_RETRIEVAL]
     assert len(last.claims) == 2 and not any(claim.after.name == "Lyon" for claim in last.claims)
     wide, model = search(says, arg_depth=1, searcher="arg_exhaustive")
-    (last,) = [q for q in model.requests if isinstance(q, Write) and q.stop == r.UTILITY]
+    (last,) = [q for q in model.requests if isinstance(q, Write) and q.claims[0].text == r.NO_RETRIEVAL]
     assert len(last.claims) == len([n for n, limit in candidates(wide, "entity") if not limit]) > 2
 
 
@@ -225,7 +227,7 @@ def test_what_the_retriever_is_given(search, toy_arg_env, monkeypatch):
     search(ONLY_CAPITAL, writes, arg_query=False)
     _, model = search(ONLY_CAPITAL, writes, arg_hypothesis=False)
     assert asked == [((CONTAINS, question), 3), ((CONTAINS,), 5), ((question,), 5)]
-    assert [q.stop for q in model.requests if isinstance(q, Write)] == [r.UTILITY]
+    assert [q.claims[0].text for q in model.requests if isinstance(q, Write)] == [r.NO_RETRIEVAL]
 
 
 def test_golden_tree(search):
