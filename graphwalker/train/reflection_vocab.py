@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import decoders
 from transformers import set_seed
 
 from graphwalker.errors import UserError
@@ -60,6 +61,7 @@ def add_tokens(model: Any, tokenizer: Any, seed: int = 0, tokens: Sequence[str] 
     """
     words = {token: _word_ids(tokenizer, token) for token in tokens}  # before the token is one
     tokenizer.add_special_tokens({"extra_special_tokens": list(tokens)}, replace_extra_special_tokens=False)
+    _keep_readable(tokenizer, tokens)
     ids = tokenizer.convert_tokens_to_ids(list(tokens))
     if len(tokenizer) > model.get_input_embeddings().num_embeddings:
         model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
@@ -71,6 +73,17 @@ def add_tokens(model: Any, tokenizer: Any, seed: int = 0, tokens: Sequence[str] 
     for place, layer in enumerate(layers):
         _start(layer.weight, [words[token] for token in tokens], ids, old, seed + place)
     return ids
+
+
+def _keep_readable(tokenizer: Any, tokens: Sequence[str]) -> None:
+    """Give a byte-level tokenizer the decoder of its kind where it has one that joins tokens before it decodes them.
+
+    That one (of tokenizers made from GGUF files, such as SmolLM2's) gives up on a whole text when a token in it has a
+    space, and prints every space as the ``Ġ`` that stands for it.
+    """
+    text = "a b" + "".join(tokens)
+    if "Ġ" in tokenizer.decode(tokenizer(text, add_special_tokens=False)["input_ids"]):
+        tokenizer.backend_tokenizer.decoder = decoders.ByteLevel()
 
 
 @torch.no_grad()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tokenizers import decoders
 from transformers import AutoModelForCausalLM
 
 from graphwalker.errors import UserError
@@ -67,6 +68,14 @@ def test_new_rows_lie_near_their_words_and_apart_from_each_other(toy_tokenizer, 
         assert 0 < off.max() < 5
         assert len({tuple(weight[i].tolist()) for i in ids}) == len(ALL)
     assert (model.get_output_embeddings().weight is model.get_input_embeddings().weight) == tied
+
+
+def test_texts_with_the_tokens_decode_even_where_the_decoder_joins_first(toy_tokenizer):
+    tokenizer = copy.deepcopy(toy_tokenizer)
+    tokenizer.backend_tokenizer.decoder = decoders.Sequence([decoders.Fuse(), decoders.ByteLevel()])
+    add_tokens(tiny.make_model(toy_tokenizer, "qwen2", width=32, layers=1, heads=2), tokenizer)
+    text = f"Which city?\n{TEXT} Île de France"
+    assert tokenizer.decode(tokenizer(text, add_special_tokens=False)["input_ids"]) == text
 
 
 def test_rows_that_a_model_has_to_spare_are_used(toy_tokenizer):
