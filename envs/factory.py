@@ -3,15 +3,19 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from envs.arg_env import ArgEnv
 from envs.kbqa_env import KBQAEnv
 from envs.kg_env import KGEnv
 from graphwalker.errors import UserError, at_least
 from graphwalker.kg.guard import QueryLimits
 from graphwalker.kg.open import open_kg
+from graphwalker.protocol import reflection
 from graphwalker.protocol.interactive import PROTOCOL
 from graphwalker.protocol.prompts import Prompt
 from graphwalker.tools.kbqa.toolbox import TOOL_SETS, KBQALimits, KBQAToolbox
+from graphwalker.tools.paths import PathTools
 from graphwalker.tools.rerank import LLMReranker
+from graphwalker.tools.retriever import Retriever
 from graphwalker.tools.toolbox import Toolbox
 
 
@@ -29,7 +33,10 @@ class EnvConfig:
     )
     protocol: str = field(
         default="graphwalker",
-        metadata={"help": "graphwalker, or interactive: calls of the KBQA tools (MCTS-KBQA, section 3.1)."},
+        metadata={
+            "help": "graphwalker; interactive: calls of the KBQA tools (MCTS-KBQA, section 3.1); or reflection: paths "
+            "with reflection tokens (ArG)."
+        },
     )
     tools: str = field(
         default="freebase", metadata={"help": "Of the protocol interactive: freebase, grailqa or kqapro."}
@@ -53,6 +60,16 @@ class EnvConfig:
     rerank_candidates: int = field(default=100, metadata={"help": "BM25's best relations that the model chooses from."})
     rerank_cache: str = field(
         default="data/rerank.sqlite", metadata={"help": "File that keeps the model's replies from run to run."}
+    )
+    retriever: str = field(
+        default="bm25", metadata={"help": "reflection: what finds candidate relations, bm25 or embeddings."}
+    )
+    retriever_model: str = field(
+        default="minilm",
+        metadata={"help": "Sentence embeddings: a folder, a hub id such as BAAI/bge-large-en-v1.5, or minilm."},
+    )
+    retriever_cache: str = field(
+        default="data/embeddings.sqlite", metadata={"help": "File that keeps the embeddings from run to run."}
     )
     names_shown: int = field(default=10, metadata={"help": "interactive: names that SearchNodes shows."})
     patterns_shown: int = field(default=10, metadata={"help": "interactive: patterns that SearchGraphPatterns shows."})
@@ -79,8 +96,8 @@ class EnvConfig:
         at_least(self, max_turns=2)  # one query and the answer
         at_least(self, names_shown=1, patterns_shown=1, rows_shown=1, query_rows=1, query_seconds=0.01)
         at_least(self, query_memory_mb=1)
-        if self.protocol not in ("graphwalker", PROTOCOL):
-            raise UserError(f"protocol: expected graphwalker or {PROTOCOL}, got {self.protocol!r}")
+        if self.protocol not in (known := ("graphwalker", PROTOCOL, reflection.PROTOCOL)):
+            raise UserError(f"protocol: expected one of {', '.join(known)}, got {self.protocol!r}")
         if self.tools not in TOOL_SETS:
             raise UserError(f"tools: expected one of {', '.join(TOOL_SETS)}, got {self.tools!r}")
 
@@ -116,8 +133,19 @@ def kbqa_env_factory(config: EnvConfig) -> Callable[[], KBQAEnv]:
     return lambda: KBQAEnv(toolbox, prompt=prompt, max_turns=config.max_turns, max_errors=config.max_errors)
 
 
-def any_env_factory(config: EnvConfig) -> Callable[[], KGEnv] | Callable[[], KBQAEnv]:
+def arg_env_factory(config: EnvConfig, retriever: Retriever | None = None) -> Callable[[], ArgEnv]:
+    """The same of the protocol reflection; ``retriever`` is for one that needs a model (default: BM25)."""
+    tools = PathTools(open_kg(config.kg), retriever)
+    prompt = prompt_of(config)
+    return lambda: ArgEnv(tools, prompt=prompt, max_turns=config.max_turns)
+
+
+def any_env_factory(
+    config: EnvConfig, retriever: Retriever | None = None
+) -> Callable[[], KGEnv] | Callable[[], KBQAEnv] | Callable[[], ArgEnv]:
     """A function that makes a fresh environment of the protocol that the config names."""
+    if config.protocol == reflection.PROTOCOL:
+        return arg_env_factory(config, retriever)
     return kbqa_env_factory(config) if config.protocol == PROTOCOL else env_factory(config)
 
 

@@ -1,8 +1,9 @@
-"""Answer questions with a trained agent under a tree search (MCTS-KBQA, section 3; every row of its Table 2).
+"""Answer questions with a trained agent under a tree search (MCTS-KBQA, section 3; ArG, Algorithm 1).
 
 Any checkpoint under any searcher: the agent's protocol says which turns it takes, the searcher which of them it goes on
 from, the value how good a state is. Differs from the paper: the maximum depth, the beam's width and the budgets of the
-baselines are ours (docs/search.md).
+baselines are ours (docs/search.md). A generator of ArG goes with arg_beam, arg_exhaustive or linear and the protocol
+reflection (docs/arg-search.md).
 
 On a CPU, in minutes:  python recipes/infer.py
 On a GPU:              python recipes/infer.py --config CONFIG.yaml --backend vllm
@@ -18,14 +19,17 @@ from typing import Any
 from data_pipelines.dataset import prepare_demo_data
 from envs.factory import EnvConfig, any_env_factory
 from graphwalker.errors import UserError, at_least
+from graphwalker.inference.embeddings import load_retriever
 from graphwalker.inference.engine import Sampling
 from graphwalker.inference.load import load_engine
+from graphwalker.inference.load_labeller import labeller_of
 from graphwalker.inference.partial import is_finished, write_settings
 from graphwalker.inference.search_run import search_questions
 from graphwalker.inference.values.configs import ValueConfig
 from graphwalker.inference.values.make import make_value
+from graphwalker.protocol import interactive, reflection
 from graphwalker.report.stages import summary
-from graphwalker.search.searchers import VALUED, find_searcher
+from graphwalker.search.searchers import REFLECTIVE, VALUED, find_searcher
 from graphwalker.search.settings import SearchConfig
 from graphwalker.tools.questions import read_questions
 from graphwalker.train import models, session
@@ -34,6 +38,7 @@ DEFAULT = Path(__file__).parent / "infer" / "tiny_demo_fast_mcts.yaml"
 # what may differ between two halves of one run
 ELSEWHERE = frozenset(
     {"out", "rows", "parked_rows", "url", "searches_at_a_time", "value_url", "value_rows", "value_cache"}
+    | {"retriever_cache"}
 )
 
 
@@ -78,6 +83,7 @@ READS = (InferConfig, EnvConfig, SearchConfig, ValueConfig)
 def main() -> None:
     infer, env, search, value = session.parse(READS, DEFAULT)
     find_searcher(search.searcher)
+    _check_protocol(search.searcher, env.protocol)
     if infer.guided_turns and env.protocol != "graphwalker":
         raise UserError(f"guided_turns: only for the protocol graphwalker, not for {env.protocol}")
     out = Path(infer.out)
@@ -87,9 +93,11 @@ def main() -> None:
     if is_finished(out, settings):
         print(f"{out} is finished; remove it to run it again")
     else:
-        make_env = any_env_factory(env)
-        # only the graphwalker protocol is given the topic entities, and so needs to know them
-        toolbox = make_env().toolbox if env.protocol == "graphwalker" else None
+        reflective = env.protocol == reflection.PROTOCOL
+        retriever = load_retriever(env.retriever, env.retriever_model, env.retriever_cache) if reflective else None
+        make_env = any_env_factory(env, retriever)
+        # the protocol interactive is not given the topic entities, and so need not know them
+        toolbox = None if env.protocol == interactive.PROTOCOL else make_env().toolbox
         questions = read_questions(infer.questions, toolbox, infer.max_questions)
         print(f"{search.searcher} on {infer.questions} with {infer.model}; output in {out}", flush=True)
         engine = load_engine(
@@ -102,6 +110,7 @@ def main() -> None:
             guided=infer.guided_turns,
         )
         scores = make_value(*_value(search, value))
+        labeller = labeller_of(engine) if reflective else None
         write_settings(out, settings)
         sampling = Sampling(search.search_temperature, max_new_tokens=infer.turn_tokens)
         search_questions(
@@ -113,11 +122,21 @@ def main() -> None:
             sampling,
             out,
             seed=infer.seed,
+            labeller=labeller,
             at_a_time=infer.searches_at_a_time,
             progress=search.searcher,
         )
     print(summary(out))
     print(f"Written to {out}; read the predictions with: graphwalker report {out}")
+
+
+def _check_protocol(searcher: str, protocol: str) -> None:
+    """ArG's searchers need its protocol, and its checkpoints can also decode alone."""
+    able = {*REFLECTIVE, "linear"}
+    if searcher in REFLECTIVE and protocol != reflection.PROTOCOL:
+        raise UserError(f"searcher {searcher}: needs protocol: reflection, not {protocol}")
+    if protocol == reflection.PROTOCOL and searcher not in able:
+        raise UserError(f"protocol reflection: searcher must be one of {', '.join(sorted(able))}, got {searcher}")
 
 
 def _value(search: SearchConfig, value: ValueConfig) -> tuple[str, ValueConfig]:

@@ -166,6 +166,16 @@ def toy_env(toy_store):
 
 
 @pytest.fixture(scope="session")
+def toy_arg_env(toy_store):
+    """A function that makes an environment of ArG's protocol on the toy KG, with the short prompt."""
+    from envs.arg_env import ArgEnv
+    from graphwalker.tools.paths import PathTools
+
+    tools = PathTools(toy_store)
+    return lambda **options: ArgEnv(tools, **options)
+
+
+@pytest.fixture(scope="session")
 def toy_trajectories(toy_tasks, toy_env) -> list:
     """The tasks as finished episodes, observations included."""
     done = []

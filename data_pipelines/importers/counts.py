@@ -24,6 +24,13 @@ class Counts:
         self.notes[reason] += 1
         self.examples.setdefault(reason, where)
 
+    def add(self, other: "Counts") -> None:
+        """Take another's counts in, which come after these."""
+        self.kept += other.kept
+        self.dropped.update(other.dropped)
+        self.notes.update(other.notes)
+        self.examples = {**other.examples, **self.examples}
+
     @property
     def read(self) -> int:
         return self.kept + sum(self.dropped.values())

@@ -67,6 +67,11 @@ class _AttentionRows:
             self.keys[target, :, :length] = self.keys[source, :, :length]
             self.values[target, :, :length] = self.values[source, :, :length]
 
+    def copy(self, sources: list[int], targets: list[int], length: int) -> None:
+        if length:
+            for kept in (self.keys, self.values):
+                kept[targets, :, :length] = kept[sources, :, :length]
+
     def swap(self, one: int, other: int, length: int) -> None:
         if length:
             for kept in (self.keys, self.values):
@@ -101,6 +106,10 @@ class _ConvolutionRows:
     def move(self, source: int, target: int, length: int) -> None:
         if self.state is not None:
             self.state[target] = self.state[source]
+
+    def copy(self, sources: list[int], targets: list[int], length: int) -> None:
+        if self.state is not None:
+            self.state[targets] = self.state[sources]
 
     def swap(self, one: int, other: int, length: int) -> None:
         if self.state is not None:
@@ -153,6 +162,15 @@ class RaggedCache(Cache):
         length = self.lengths[target] = self.lengths[source]
         for layer in self.layers:
             layer.move(source, target, length)
+
+    @torch.inference_mode()
+    def copy(self, sources: list[int], targets: list[int]) -> None:
+        """Copy rows onto other rows, all at once; no row is both."""
+        for source, target in zip(sources, targets, strict=True):
+            self.lengths[target] = self.lengths[source]
+        longest = max((self.lengths[source] for source in sources), default=0)
+        for layer in self.layers:
+            layer.copy(sources, targets, longest)
 
     @torch.inference_mode()
     def swap(self, one: int, other: int) -> None:

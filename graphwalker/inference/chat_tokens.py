@@ -12,14 +12,15 @@ from typing import Literal
 
 from graphwalker.protocol.chat import observation_message
 
-Role = Literal["tool", "user"]
+Role = Literal["tool", "user", "inline"]
 MARK = "\ue000"  # a private-use character that no template contains
 
 
 class ChatTokens:
     """Renders and tokenises with a tokenizer whose ``chat_template`` is ours (``protocol.chat.install``).
 
-    ``role`` is that of the observations: ``tool``, or ``user`` for messages that begin with ``Observation: ``.
+    ``role`` is that of the observations: ``tool``, ``user`` for messages that begin with ``Observation: ``, or
+    ``inline`` for text within the model's own message.
     """
 
     def __init__(self, tokenizer, role: Role = "tool"):
@@ -34,13 +35,20 @@ class ChatTokens:
     def observation(self, text: str, *, stopped: bool = True) -> list[int]:
         """Ids between a turn's last token and the next turn's first.
 
-        ``stopped`` is False when the turn was cut before its end-of-turn token, which is then put in.
+        ``stopped`` is False when the turn was cut before its end-of-turn token, which is then put in, unless the
+        observation stands in the midst of a message.
         """
-        return [*([] if stopped else [self.end_of_turn]), *self._observed(text)]
+        return [*([] if stopped or self.role == "inline" else [self.end_of_turn]), *self._observed(text)]
 
     def _observation(self, text: str) -> tuple[int, ...]:
+        if self.role == "inline":
+            return tuple(self.text(text))
         before, after = self._around
         return tuple(self._ids(before + text + after))
+
+    def text(self, text: str) -> list[int]:
+        """Ids of a text within a message."""
+        return self._ids(text)
 
     @cached_property
     def end_of_turn(self) -> int:

@@ -17,13 +17,14 @@ class Sampling:
 
     ``temperature`` 0, or so low that logits over it would overflow (below 1e-6), is greedy. ``top_p`` in (0, 1];
     ``top_k`` 0 means all. ``max_new_tokens`` caps one turn, the end-of-turn token included: without a cap one straggler
-    holds the batch.
+    holds the batch. ``stop`` are tokens that end a turn beside the engine's own end.
     """
 
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
     max_new_tokens: int = 512
+    stop: tuple[int, ...] = ()
 
     @property
     def greedy(self) -> bool:
@@ -32,7 +33,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One finished turn: the tokens generated, the end-of-turn token included when ``stopped``.
+    """One finished turn: the tokens generated, the token that ended it included when ``stopped``.
 
     ``logprobs`` are of the sampled tokens under the (temperature-scaled) distribution, one a token.
     ``stopped`` is False when the turn was cut at its token cap.

@@ -49,7 +49,7 @@ def load_tokenizer(path: str):
 
 def read_tokenizer(path: str):
     """The tokenizer of a model as it was saved; raises ``UserError`` where there is none."""
-    _check_place(path)
+    check_place(path)
     try:
         # AutoTokenizer gives every Qwen2 model the splitting rules of Qwen2, whatever its tokenizer.json says
         plain = get_tokenizer_config(path).get("tokenizer_class") == "TokenizersBackend"
@@ -70,7 +70,7 @@ def read_config(path: str) -> Any:
         raise UserError(f"{base}: no model can be loaded from here ({_first_line(error)})") from error
 
 
-def _check_place(path: str) -> None:
+def check_place(path: str) -> None:
     """Refuse a folder that is not there, which would be looked for on the hub, and for minutes."""
     parts = Path(path).parts
     is_id = (

@@ -7,9 +7,22 @@ from dataclasses import asdict, dataclass, field
 from itertools import count
 from typing import Any
 
+from graphwalker.errors import KGUnavailable
 from graphwalker.inference.evaluate import episode_seed
+from graphwalker.search.arg_answers import answer_table
 from graphwalker.search.node import Node
-from graphwalker.search.requests import Expand, Request, Score
+from graphwalker.search.requests import (
+    Begin,
+    Claim,
+    Consult,
+    Expand,
+    Judge,
+    Score,
+    Together,
+    Verdict,
+    Write,
+    Written,
+)
 from graphwalker.search.searchers import Searcher
 from graphwalker.search.settings import SearchConfig
 from graphwalker.search.tree import Tree
@@ -25,27 +38,34 @@ _made = count()
 class Cost:
     """What a question's search took.
 
-    ``actor_calls`` are turns sampled, each sample one; ``tokens`` the tokens of those turns; ``value_calls`` states
-    valued. ``seconds`` are of work: the question's shares of the model's and the value function's passes, and the time
-    of its environment's steps, so that they add up over questions that run at a time; ``value_seconds`` are those of
-    the value function among them.
+    ``actor_calls`` are turns sampled, each sample one, and texts written; ``tokens`` the tokens of those;
+    ``value_calls`` states valued, or claims judged, and ``value_tokens`` the tokens of those claims. ``seconds`` are of
+    work: the question's shares of the model's and the value function's passes, and the time of its environment's steps,
+    so that they add up over questions that run at a time; ``value_seconds`` are those of the value function, or of
+    judging, among them.
     """
 
     actor_calls: int = 0
     tokens: int = 0
     value_calls: int = 0
+    value_tokens: int = 0
     seconds: float = 0.0
     value_seconds: float = 0.0
 
 
 @dataclass(eq=False, slots=True)
 class Sample:
-    """A turn that is to be sampled from a state; ``place`` says whose answer it is part of."""
+    """A turn that is to be sampled from a state; ``place`` says whose answer it is part of.
+
+    With a ``claim`` what is to be written after it, up to a token of ``stop``.
+    """
 
     search: "QuestionSearch"
     parent: Node
     number: int
     place: tuple[int, int]
+    claim: Claim | None = None
+    stop: tuple[str, ...] = ()
 
     @property
     def key(self) -> Key:
@@ -71,8 +91,11 @@ class QuestionSearch:
     over: bool = False
     error: Exception | None = None
     scoring: Score | None = None
+    judging: Judge | None = None
+    asking: Begin | Consult | None = None
     rows: set[Key] = field(default_factory=set)  # its open rows in the engine
     _outage: Node | None = None
+    _outage_kind: str = ""
     _missing: int = 0  # samples of the request that are under way
     _answer: list[list[Any]] = field(default_factory=list)
     _nested: bool = False
@@ -115,6 +138,31 @@ class QuestionSearch:
         self.scoring = None
         return self._advance(list(values))
 
+    def judged(self, verdicts: Sequence[Verdict]) -> list[Sample]:
+        """Take the verdicts that were asked for; the samples that the searcher asks for next."""
+        self.cost.value_calls += len(verdicts)
+        self.cost.value_tokens += sum(len(verdict.ids) for verdict in verdicts)
+        self.judging = None
+        return self._advance(list(verdicts))
+
+    def wrote(self, sample: Sample, written: Written) -> list[Sample]:
+        """Take a text that was written; the samples that the searcher asks for next, once none is missing."""
+        group, place = sample.place
+        self._answer[group][place] = written
+        self._missing -= 1
+        return [] if self._missing else self._advance(self._answer[0])
+
+    def told(self, answer: Sequence[Any]) -> list[Sample]:
+        """Take what was asked of the graph or the tokenizer; the samples that the searcher asks for next."""
+        self.asking = None
+        return self._advance(list(answer))
+
+    def out_of_order(self, problem: KGUnavailable) -> None:
+        """End because the graph gave no answer: such a question cannot be scored."""
+        self._outage = Node(self.root.episode, self.root, ending="outage")
+        self._outage_kind = problem.kind
+        self.stop("outage")
+
     def fail(self, error: Exception) -> None:
         """End by an exception, which is this question's alone."""
         self.error = error
@@ -122,7 +170,7 @@ class QuestionSearch:
 
     def stop(self, why: str) -> None:
         self.tree.stopped = self.tree.stopped or why
-        self.over, self.scoring = True, None
+        self.over, self.scoring, self.judging, self.asking = True, None, None, None
         self._steps.close()
 
     def _advance(self, answer: list[Any] | None) -> list[Sample]:
@@ -139,13 +187,36 @@ class QuestionSearch:
             return []
         if isinstance(request, Score):
             self.scoring = request
-            return []
-        return self._samples(request)
+        elif isinstance(request, Judge | Write) and not request.claims:
+            return self._advance([])
+        elif isinstance(request, Judge):
+            self.judging = request
+        elif isinstance(request, Begin | Consult):
+            self.asking = request
+        elif isinstance(request, Write):
+            return self._writings(request)
+        else:
+            return self._samples(request)
+        return []
 
-    def _samples(self, request: Request) -> list[Sample]:
+    def _writings(self, request: Write) -> list[Sample]:
+        most = self.config.max_actor_calls
+        if most is not None and self.cost.actor_calls + len(request.claims) > most:
+            self.stop("actor_calls")
+            return []
+        self._answer = [[None] * len(request.claims)]
+        self._missing = len(request.claims)
+        self.cost.actor_calls += self._missing
+        asked = []
+        for place, claim in enumerate(request.claims):
+            self._last += 1
+            asked.append(Sample(self, claim.after, self._last, (0, place), claim, request.stop))
+        return asked
+
+    def _samples(self, request: Expand | Together) -> list[Sample]:
         """The samples of a request, fewer where the budget of calls does not allow for all."""
         self._nested = not isinstance(request, Expand)
-        expansions = [request] if isinstance(request, Expand) else list(request.expansions)  # type: ignore[union-attr]
+        expansions = [request] if isinstance(request, Expand) else list(request.expansions)
         most = self.config.max_actor_calls
         left = None if most is None else (most - self.cost.actor_calls) // len(expansions)
         if left == 0:
@@ -196,17 +267,22 @@ class QuestionSearch:
         if self.error is not None:
             extra["error"] = f"{type(self.error).__name__}: {self.error}"
             return Trajectory(self.question, ending="error", extra=extra)
+        if self._outage_kind:
+            extra["outage"] = self._outage_kind
+        if tree.ranked:
+            extra["answers"] = answer_table(tree)
         whole = node.episode.trajectory()
         path = node.path()
         made = sum(len(at.logprobs) for at in path)
+        prompt = [at for at in path if at.turn is None][-1]  # a topic of ArG has a prompt of its own
         return Trajectory(
             self.question,
             tuple(node.turns()),
             node.answer,
             node.ending or "budget",
-            prompt_tokens=len(self.root.ids),
+            prompt_tokens=len(prompt.ids),
             completion_tokens=made,
-            observation_tokens=sum(len(at.ids) for at in path[1:]) - made,
+            observation_tokens=sum(len(at.ids) for at in path if at.turn is not None) - made,
             extra={**whole.extra, **extra},
         )
 

@@ -1,26 +1,25 @@
 """A searched question set on disk: predictions, trees, metrics and costs; taken up again like an evaluation."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from tqdm.auto import tqdm
 
 from graphwalker.files import write_json, write_jsonl
 from graphwalker.inference.engine import Engine, Sampling
+from graphwalker.inference.labels import Labeller
 from graphwalker.inference.partial import Partial, order_of
 from graphwalker.inference.searching import run_searches
 from graphwalker.metrics.aggregate import score_run
 from graphwalker.metrics.costs import mean_costs
+from graphwalker.metrics.trees import TREES, tree_file
 from graphwalker.search.requests import Value
 from graphwalker.search.settings import SearchConfig
 from graphwalker.types import Question, Trajectory
 
-TREES, COSTS_FILE = "trees", "costs.json"
-_LONGEST_NAME = 200  # characters of a file name; file systems take 255
+COSTS_FILE = "costs.json"
 
 
 def search_questions(
@@ -33,6 +32,7 @@ def search_questions(
     out: str | Path,
     *,
     seed: int = 0,
+    labeller: Labeller | None = None,
     at_a_time: int | None = None,
     progress: str | None = None,
 ) -> dict[str, Any]:
@@ -48,7 +48,9 @@ def search_questions(
     done = partial.read(order)
     finished = {trajectory.question.id for trajectory in done}
     left = [question for question in questions if question.id not in finished]
-    searches = run_searches(left, make_env, engine, value, config, sampling, seed=seed, at_a_time=at_a_time)
+    searches = run_searches(
+        left, make_env, engine, value, config, sampling, seed=seed, labeller=labeller, at_a_time=at_a_time
+    )
     bar = tqdm(searches, total=len(questions), initial=len(done), desc=progress, unit="question", disable=not progress)
     for searched in bar:
         # the tree first: a question that is noted as finished has one
@@ -76,19 +78,3 @@ def costs(trajectories: Sequence[Trajectory]) -> dict[str, Any]:
         "stopped": dict(sorted(stopped.items())),
         "branches": dict(sorted(branches.items())),
     }
-
-
-def tree_file(question_id: str) -> str:
-    """The name of a question's tree file; ids may hold what no file name may.
-
-    >>> tree_file("WebQTest-0"), tree_file("a/b")
-    ('WebQTest-0.json', 'a%2Fb.json')
-    """
-    name = quote(question_id, safe=" ")
-    if not name or len(name) > _LONGEST_NAME or name.startswith("."):
-        name = f"{quote(question_id, safe='').lstrip('.')[:40]}-{_digest(question_id)}"
-    return f"{name}.json"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,9 +1,9 @@
-"""Tree search over many questions at once, on one engine (MCTS-KBQA, section 3).
+"""Tree search over many questions at once, on one engine (MCTS-KBQA, section 3; ArG, Algorithm 1).
 
 Every turn that a searcher asks for is a row of the engine; rows are refilled as they end, from whichever search has
 turns to sample, and a question's search begins when rows would stay empty. Environments that wait on a network step in
-threads, and the states of all searches are valued in one call. A search is the same alone or among others, up to
-rounding; what goes wrong in one ends that one.
+threads, and the states of all searches are valued in one call, as are their claims judged. A search is the same alone
+or among others, up to rounding; what goes wrong in one ends that one.
 """
 
 import math
@@ -14,8 +14,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
+from graphwalker.inference.asking import Asking
 from graphwalker.inference.chat_tokens import ChatTokens, Role
 from graphwalker.inference.engine import BranchingEngine, Completion, Engine, Sampling
+from graphwalker.inference.judging import Judging
+from graphwalker.inference.labels import Labeller
 from graphwalker.inference.question_search import QuestionSearch, Sample, Searched
 from graphwalker.inference.search_nodes import Stepped, make_node, step
 from graphwalker.inference.turn_text import room_for, turn_text
@@ -37,13 +40,15 @@ def run_searches(
     sampling: Sampling,
     *,
     seed: int = 0,
+    labeller: Labeller | None = None,
     at_a_time: int | None = None,
     max_observation_tokens: int = 2048,
     network_delay: int = 4,
 ) -> Iterator[Searched]:
     """Search every question's tree; yields each as it ends, in no fixed order.
 
-    ``sampling``'s temperature is taken from the config. ``at_a_time`` is the number of searches that may be under way
+    ``sampling``'s temperature is taken from the config. ``labeller`` judges for the searchers that ask for labels
+    (`graphwalker.search.searchers.REFLECTIVE`). ``at_a_time`` is the number of searches that may be under way
     (default: as many as the engine has rows). Observations are cut as in `rollout.run_episodes`; a state that leaves
     no room for a turn is terminal (``limit`` "length"). An exception of an environment, the searcher or the value
     function ends its question with the ending ``error``; one of the engine as a whole is raised. Raises ``UserError``
@@ -52,7 +57,8 @@ def run_searches(
     searcher = find_searcher(config.searcher)
     sampling = replace(sampling, temperature=config.search_temperature)
     with ThreadPoolExecutor(engine.capacity, "search") as threads:  # starts none until it is used
-        loop = _Loop(engine, sampling, value, threads, max_observation_tokens, network_delay)
+        judging = Judging(labeller, sequence="sequence" in config.arg_scores) if labeller is not None else None
+        loop = _Loop(engine, sampling, value, judging, threads, max_observation_tokens, network_delay)
         waiting = enumerate(questions)
         exhausted = False
         while True:
@@ -110,6 +116,7 @@ class _Loop:
         engine: Engine,
         sampling: Sampling,
         value: Value,
+        judging: Judging | None,
         threads: ThreadPoolExecutor,
         max_tokens: int,
         network_delay: int,
@@ -123,6 +130,7 @@ class _Loop:
         self.asked: deque[_Asked] = deque()  # turns that the environments answer
         self.now = 0
         self._chats: dict[Role, ChatTokens] = {}
+        self.asking = Asking(engine.tokenizer, self.chat_for, sampling, judging, threads, network_delay)
 
     def chat_for(self, env: Any) -> ChatTokens:
         role: Role = env.role
@@ -139,15 +147,25 @@ class _Loop:
 
     def turn(self) -> None:
         """Go on with whatever can: rows, then observations, then values."""
+        self.queue.extend(self.asking.answer(self.running, self.now))
         self._fill_rows()
         self.now += 1
         if self.rows:
             self._decode()
+        self.queue.extend(self.asking.due(self.now, idle=not (self.rows or self.queue or self.asked)))
         while self.asked and (self.asked[0].due <= self.now or not (self.rows or self.queue)):
             self._observe(self.asked.popleft())
         scoring = [search for search in self.running if search.scoring]
-        if scoring and (SCORE_SHARE * len(scoring) >= len(self.running) or not (self.rows or self.queue or self.asked)):
+        if self._is_time_to_read(scoring):
             self._score(scoring)
+        judging = [search for search in self.running if search.judging]
+        if self._is_time_to_read(judging):
+            self.queue.extend(self.asking.judge(judging))
+
+    def _is_time_to_read(self, waiting: Sequence[QuestionSearch]) -> bool:
+        """Whether enough searches wait for a pass over their states, or nothing else can go on."""
+        others = self.rows or self.queue or self.asked or self.asking.consulted
+        return bool(waiting) and (SCORE_SHARE * len(waiting) >= len(self.running) or not others)
 
     def take_finished(self) -> list[Searched]:
         finished = [search for search in self.running if search.over]
@@ -163,16 +181,29 @@ class _Loop:
             search, parent = siblings[0].search, siblings[0].parent
             tokens, seeds = parent.tokens(), [search.seed_of(sample) for sample in siblings]
             try:
+                if siblings[0].claim is not None:
+                    self._open_writing(siblings[0])
+                    continue
+                sampling = self.asking.sampling_for(parent.episode)
                 if self.branching is not None:
                     keys = [sample.key for sample in siblings]
-                    self.branching.branch(search.key_of(parent.number), keys, tokens, self.sampling, seeds)
+                    self.branching.branch(search.key_of(parent.number), keys, tokens, sampling, seeds)
                     self._opened(siblings)
                     continue
                 for sample, seed in zip(siblings, seeds, strict=True):
-                    self.engine.add(sample.key, tokens, self.sampling, seed)
+                    self.engine.add(sample.key, tokens, sampling, seed)
                     self._opened([sample])
             except Exception as error:
                 self._fail(search, error)
+
+    def _open_writing(self, sample: Sample) -> None:
+        """Start a row that goes on from a claim; nothing is written where there is no room."""
+        ids, sampling = self.asking.opening(sample)
+        if len(ids) >= self.engine.max_length:
+            self.queue.extend(sample.search.wrote(sample, self.asking.written(sample, None)))
+            return
+        self.engine.add(sample.key, ids, sampling, 0)
+        self._opened([sample])
 
     def _opened(self, samples: Sequence[Sample]) -> None:
         for sample in samples:
@@ -183,7 +214,7 @@ class _Loop:
         """The next waiting turns of one state, at most so many; none where their search is over."""
         first = self.queue.popleft()
         siblings = [first]
-        while len(siblings) < most and self.queue and self.queue[0].parent is first.parent:
+        while len(siblings) < most and not first.claim and self.queue and self.queue[0].parent is first.parent:
             siblings.append(self.queue.popleft())
         return [] if first.search.over else siblings
 
@@ -196,6 +227,11 @@ class _Loop:
             sample.search.cost.seconds += share
         for done in finished:
             sample = self.rows[done.key]
+            if sample.claim is not None:
+                self._close_row(sample)
+                sample.search.cost.tokens += len(done.ids)
+                self.queue.extend(sample.search.wrote(sample, self.asking.written(sample, done)))
+                continue
             asked = self._ask(sample, done)
             ends = isinstance(asked.result, Stepped) and asked.result.over
             self._close_row(sample, park=not ends)

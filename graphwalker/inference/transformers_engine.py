@@ -206,7 +206,7 @@ class TransformersEngine:
         row.pending = [token]
         row.ids.append(token)
         row.logprobs.append(logprob)
-        stopped = token in self.stop_ids
+        stopped = token in self.stop_ids or token in row.sampling.stop
         full = self.cache.lengths[self.position[row.key]] + 1 >= self.max_length
         if not (stopped or full or len(row.ids) >= row.sampling.max_new_tokens):
             return None

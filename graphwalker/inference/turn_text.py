@@ -10,8 +10,8 @@ CUT_NOTE = "... (observation cut: no room for the rest)"
 
 
 def turn_text(tokenizer: Any, done: Completion) -> str:
-    """What the model wrote, without the token that ends its turn."""
-    ids = done.ids[:-1] if done.stopped else done.ids
+    """What the model wrote, without the token that ends its message; another one at which it stopped stays."""
+    ids = done.ids[:-1] if done.stopped and done.ids[-1] == tokenizer.eos_token_id else done.ids
     # some tokenizers take the space before a full stop away when they decode; a name may have one
     return tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 

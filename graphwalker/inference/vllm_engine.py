@@ -69,7 +69,7 @@ class VLLMEngine:
 
     def __init__(self, llm: Any, tokenizer: Any, *, capacity: int = 64, max_length: int = 4096, guided: bool = False):
         self.tokenizer, self.capacity, self.guided = tokenizer, capacity, guided
-        self.engine = llm.llm_engine
+        self.llm, self.engine = llm, llm.llm_engine
         self.max_length = min(max_length, self.engine.model_config.max_model_len)
         self.rows: dict[Hashable, Row] = {}
         self.key_of: dict[str, Hashable] = {}  # request id -> row
@@ -108,7 +108,7 @@ class VLLMEngine:
             ids = list(made.token_ids)
             self.rows[key].ids += ids
             logprobs = [entry[token].logprob for token, entry in zip(ids, made.logprobs, strict=True)]
-            finished.append(Completion(key, ids, logprobs, bool(ids) and ids[-1] == self.tokenizer.eos_token_id))
+            finished.append(Completion(key, ids, logprobs, self.rows[key].stopped(ids)))
         return finished
 
     def release(self, key: Hashable) -> None:

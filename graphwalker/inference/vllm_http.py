@@ -129,6 +129,23 @@ class VLLMServer:
         }
         return self._run(self._retried(self._read, body))
 
+    def choose(self, prompt: list[int], parameters: dict[str, Any]) -> "Future[tuple[dict[int, float], list[float]]]":
+        """Ask for one token; ``parameters`` are vLLM's, ``logprobs``, ``allowed_token_ids`` and ``max_tokens`` 1 among
+        them.
+
+        Its result has the log-probabilities of the tokens that might have come, and, with ``prompt_logprobs``, those of
+        the prompt from its second token on. It may raise ``UserError``.
+        """
+        body = {
+            **parameters,
+            "model": self.model,
+            "prompt": prompt,
+            "add_special_tokens": False,
+            "return_token_ids": True,
+            "return_tokens_as_token_ids": True,
+        }
+        return self._run(self._retried(self._choose, body))
+
     def text(self, ids: list[int]) -> str | None:
         """The text of token ids by the server's own tokenizer; None where it does not tell."""
         return self._run(self._retried(self._text, ids)).result()
@@ -201,6 +218,11 @@ class VLLMServer:
     async def _read(self, body: dict[str, Any]) -> list[float]:
         return _logprobs(await self._send("POST", "/v1/completions", body), body["prompt"])
 
+    async def _choose(self, body: dict[str, Any]) -> tuple[dict[int, float], list[float]]:
+        answer = await self._send("POST", "/v1/completions", body)
+        own = _logprobs(answer, body["prompt"]) if "prompt_logprobs" in body else []
+        return _choices(answer, body["prompt"], body["allowed_token_ids"]), own
+
     async def _send(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """The JSON of a good answer. Raises ``_Trouble``, and ``UserError`` for a request that is refused."""
         try:
@@ -260,6 +282,20 @@ def _logprobs(answer: Any, prompt: list[int]) -> list[float]:
         found = [float(entry[str(token)]["logprob"]) for token, entry in zip(prompt[1:], entries, strict=True)]
     except (KeyError, TypeError, ValueError) as error:
         raise _Trouble(f"an answer without the prompt's log-probabilities: {str(answer)[:100]}") from error
+    if asked != prompt:
+        raise _Trouble("an answer to another prompt than the one that was sent")
+    return found
+
+
+def _choices(answer: Any, prompt: list[int], allowed: list[int]) -> dict[int, float]:
+    """The log-probabilities of the tokens that were allowed. Raises ``_Trouble`` for anything but all of them."""
+    try:
+        (choice,) = answer["choices"]
+        asked, top = choice["prompt_token_ids"], choice["logprobs"]["top_logprobs"][0]
+        found = {int(name.removeprefix("token_id:")): float(value) for name, value in top.items()}
+        found = {token: found[token] for token in allowed}
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise _Trouble(f"an answer without the labels' log-probabilities: {str(answer)[:100]}") from error
     if asked != prompt:
         raise _Trouble("an answer to another prompt than the one that was sent")
     return found

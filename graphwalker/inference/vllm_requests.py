@@ -21,16 +21,22 @@ class Row:
     seed: int
     turns: int = 0
     request: Any = None
+    ends: frozenset[int] = frozenset()
+
+    def stopped(self, ids: Sequence[int]) -> bool:
+        """Whether a turn of these tokens came to an end by itself."""
+        return bool(ids) and ids[-1] in self.ends
 
     def ask(self, ids: Sequence[int], sampling: Sampling, *, end: int, max_length: int, guided: bool) -> dict[str, Any]:
         """Append ``ids`` and give vLLM's sampling parameters for the next turn, under the names of its HTTP interface.
 
-        ``end`` is the token that ends a turn. It alone does: not what else a model's own configuration lists. Every
-        turn has a seed of its own, so what a row draws depends neither on its neighbours nor on when it is asked for.
-        ``guided`` holds the turn to `turn_regex`.
+        ``end`` is the token that ends a turn. It alone does, with ``sampling.stop``: not what else a model's own
+        configuration lists. Every turn has a seed of its own, so what a row draws depends neither on its neighbours
+        nor on when it is asked for. ``guided`` holds the turn to `turn_regex`.
         """
         self.ids += ids
         self.turns += 1
+        self.ends = frozenset((end, *sampling.stop))
         parameters = {
             "temperature": 0.0 if sampling.greedy else sampling.temperature,
             "top_p": sampling.top_p,
@@ -41,7 +47,7 @@ class Row:
             "seed": (self.seed + self.turns - 1) % 2**63,
             "logprobs": 0,  # of the sampled token alone
             "ignore_eos": True,
-            "stop_token_ids": [end],
+            "stop_token_ids": [end, *sampling.stop],
             "skip_special_tokens": False,
         }
         if guided:

@@ -52,7 +52,7 @@ class VLLMServerEngine:
         turn = row.request.result()
         row.request = None
         row.ids += turn.ids
-        return Completion(key, turn.ids, turn.logprobs, turn.ids[-1] == self.tokenizer.eos_token_id)
+        return Completion(key, turn.ids, turn.logprobs, row.stopped(turn.ids))
 
     def release(self, key: Hashable) -> None:
         row = self.rows.pop(key)

@@ -7,7 +7,7 @@ import numpy as np
 
 from graphwalker.types import Trajectory
 
-COSTS = ("actor_calls", "tokens", "value_calls", "seconds", "value_seconds")
+COSTS = ("actor_calls", "tokens", "value_calls", "value_tokens", "seconds", "value_seconds")
 
 
 def mean_costs(trajectories: Sequence[Trajectory]) -> dict[str, float | None]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from graphwalker.metrics.normalise import forms
 from graphwalker.protocol.parse import Query, parse_query
+from graphwalker.protocol.reflection import PARAGRAPH_END, RETRIEVE_ENTITY, read_name
 from graphwalker.rewards import REWARDS, em
 from graphwalker.types import STATUSES, Entity, Trajectory, Turn
 
@@ -127,9 +128,11 @@ def reflects(thought: str) -> bool:
 
 
 def seen_names(turns: Sequence[Turn]) -> set[str]:
-    """The normal forms of all heads and tails in the episode's observations."""
+    """The normal forms of all heads and tails in the episode's observations, and of the entities on a path of ArG."""
     seen: set[str] = set()
     for turn in turns:
+        if turn.action == RETRIEVE_ENTITY and turn.status == "ok":
+            seen.update(forms(read_name(turn.observation.removesuffix(PARAGRAPH_END))))
         if turn.kind == "query" and turn.status == "ok" and "[" in turn.observation:
             query = parse_query(turn.action)
             relations = query.relations if isinstance(query, Query) else ()

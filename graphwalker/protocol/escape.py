@@ -1,7 +1,8 @@
 """How names print on the wire, and back.
 
-A backslash, a line break and the ``<`` of a protocol or chat-control tag print as JSON escapes, so that no name in a
-knowledge graph can close an observation or forge a turn. Every other name prints raw: a model copies what it sees.
+A backslash, a line break, the ``<`` of a protocol or chat-control tag and the ``[`` of a reflection token print as
+JSON escapes, so that no name in a knowledge graph can close an observation, forge a turn or pass judgement. Every other
+name prints raw: a model copies what it sees.
 """
 
 import re
@@ -11,10 +12,13 @@ _BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 # Beside the protocol's own tags: `<|...` opens a control token for Qwen and Llama; `<start_of_turn>`, `<s>` and the
 # like are others'.
 _TAG = re.compile(
-    r"<(?=\||/?(?:think|kg-query|information|answer|tool_call|tool_response|(?:start|end)_of_turn|s|unk|pad|bos|eos|mask)>)",
+    r"<(?=\||/?(?:think|kg-query|information|answer|paragraph|tool_call|tool_response|(?:start|end)_of_turn"
+    r"|s|unk|pad|bos|eos|mask)>)"
+    # the tokens of protocol/reflection.py
+    r"|\[(?=(?:(?:relation|entity|no) retrieval|(?:fully |partially |un)(?:relevant|reasonable)|utility:[1-5])\])",
     re.IGNORECASE,
 )
-_UNSAFE = re.compile(r"[\\<" + _BREAKS + "\ud800-\udfff]")
+_UNSAFE = re.compile(r"[\\<\[" + _BREAKS + "\ud800-\udfff]")
 _BREAK = re.compile(f"[{_BREAKS}]")
 _ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
 _SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -43,7 +47,7 @@ def unescape_name(text: str) -> str:
 
 def escape_tags(text: str) -> str:
     """Only the tags: for a question or a thought, where backslashes and lines mean nothing."""
-    return _TAG.sub(r"\\u003c", sound(text)) if "<" in text else sound(text)
+    return _TAG.sub(_escape_tag, sound(text)) if "<" in text or "[" in text else sound(text)
 
 
 def sound(text: str) -> str:
@@ -54,6 +58,10 @@ def sound(text: str) -> str:
 def _join_surrogates(match: re.Match[str]) -> str:
     pair = match[0]
     return "\ufffd" if len(pair) == 1 else chr(0x10000 + ((ord(pair[0]) - 0xD800) << 10) + ord(pair[1]) - 0xDC00)
+
+
+def _escape_tag(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def _escape_break(match: re.Match[str]) -> str:

@@ -19,6 +19,7 @@ from graphwalker.files import atomic_write
 from graphwalker.metrics.aggregate import METRICS_VERSION, question_means
 from graphwalker.metrics.run_folder import Evaluation, evaluations
 from graphwalker.metrics.trajectory import ERROR_STATUSES
+from graphwalker.metrics.trees import read_tree
 from graphwalker.report import charts, curves, stages
 from graphwalker.report.episodes import (
     MOST_CHARACTERS,
@@ -31,9 +32,12 @@ from graphwalker.report.episodes import (
     view,
     visible,
 )
+from graphwalker.report.tree_view import TreeView, tree_view
 
 REPORT = "report.html"
 _CONFIG_CHARACTERS = 20_000
+Shown = tuple[EpisodeView, TreeView | None]
+"""An episode and, where ArG searched for it, its tree."""
 
 
 def write_report(run: Path, out: Path | None = None) -> Path:
@@ -67,7 +71,8 @@ def render_report(run: Path) -> str:
             pass_at=sorted({int(k) for row in rows for k in row.metrics["overall"]["pass_at_k"]["em"]}),
             score_charts=[curves.score_chart(rows, metric) for metric in ("em_set", "em")] if len(rows) > 1 else [],
             training=curves.training_charts(run),
-            episodes=shown,
+            episodes=[episode for episode, _ in shown],
+            trees=[tree for _, tree in shown],
             episodes_in_all=sum(row.metrics["overall"]["episodes"] + _left_out(row) for row in rows),
             left_out={name: sum(row.metrics["left_out"][name] for row in rows) for name in ("outage", "no_gold")},
             outages=sorted(sum((Counter(row.metrics["outages"]) for row in rows), Counter()).items()),
@@ -83,20 +88,23 @@ def render_report(run: Path) -> str:
     )
 
 
-def _read(found: list[Evaluation]) -> tuple[list[EpisodeView], list[tuple[Evaluation, Mapping[str, float]]]]:
+def _read(found: list[Evaluation]) -> tuple[list[Shown], list[tuple[Evaluation, Mapping[str, float]]]]:
     """The episodes to show, the last stage's first, and each evaluation's value per question.
 
     One evaluation's trajectories are in memory at a time.
     """
     each = max(4, min(PER_EVALUATION, MOST_EPISODES // len(found)))
-    shown: dict[str, list[EpisodeView]] = {}
+    shown: dict[str, list[Shown]] = {}
     means: list[tuple[Evaluation, Mapping[str, float]]] = []
     for evaluation in found:
         scores = stages.scores_of(evaluation)
         means.append((evaluation, question_means(scores, "em_set")))
         wanted = set(choose(scores, each))
         shown.setdefault(evaluation.stage, []).extend(
-            view(evaluation, trajectory, scores[i])
+            (
+                view(evaluation, trajectory, scores[i]),
+                tree_view(read_tree(evaluation.path, trajectory.question.id)),
+            )
             for i, trajectory in enumerate(evaluation.trajectories())
             if i in wanted
         )

@@ -62,9 +62,17 @@ class Node:
         """The history H: the turns of the path."""
         return [node.turn for node in self.path() if node.turn is not None]
 
+    def parts(self) -> list[list[int]]:
+        """The token ids of the state, the prompt's included, as each node of the path added them."""
+        return [node.ids for node in self.path()]
+
     def tokens(self) -> list[int]:
         """The token ids of the state, the prompt's included."""
-        return [token for node in self.path() for token in node.ids]
+        return [token for part in self.parts() for token in part]
+
+    def details(self) -> dict[str, Any]:
+        """What a tree's JSON says of it beside what it says of any node."""
+        return {}
 
     def walk(self) -> "Iterator[Node]":
         """This node and all below it, in the order of their creation within each subtree."""

@@ -3,17 +3,18 @@
 from dataclasses import dataclass, field
 
 from graphwalker.errors import at_least
+from graphwalker.search.arg_settings import ArgSettings
 
 
 @dataclass
-class SearchConfig:
+class SearchConfig(ArgSettings):
     """Settings of a tree search; each searcher reads those that concern it."""
 
     searcher: str = field(
         default="fast_mcts",
         metadata={
-            "help": "linear, majority_vote, bfs, dfs, random_walk, ig_beam, classic_mcts, fast_mcts, or "
-            "fast_mcts_constant."
+            "help": "linear, majority_vote, bfs, dfs, random_walk, ig_beam, classic_mcts, fast_mcts, "
+            "fast_mcts_constant, arg_beam, or arg_exhaustive."
         },
     )
     width: int = field(default=5, metadata={"help": "n, turns sampled from a state that is expanded."})
@@ -40,7 +41,9 @@ class SearchConfig:
     merge_equal: bool = field(
         default=False, metadata={"help": "Make one child of equal samples, which backs up once for each."}
     )
-    beam_width: int = field(default=3, metadata={"help": "States that ig_beam keeps at each depth (ours)."})
+    beam_width: int = field(
+        default=3, metadata={"help": "B, states that arg_beam keeps at each hop, and ig_beam at each depth (ours)."}
+    )
     runs: int = field(default=5, metadata={"help": "Linear runs of majority_vote."})
     constant_reward: float = field(default=1.0, metadata={"help": "The reward of every child in fast_mcts_constant."})
     max_actor_calls: int | None = field(
@@ -58,6 +61,7 @@ class SearchConfig:
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         at_least(self, width=1, search_temperature=0, gamma=0, expected_depth=0, valid_terminals=1, simulations=1)
         at_least(self, selections=1, max_depth=1, beam_width=1, runs=1, constant_reward=0)
         at_least(self, max_actor_calls=1, max_tokens=1, max_seconds=0)

@@ -22,7 +22,8 @@ class Tree:
     """One question's search: its nodes, the terminal states that it met, and why it ended.
 
     ``ends`` holds the terminal states in the order in which they were met, those that a rollout reached outside of the
-    tree included; ``valid`` those of them that take part in the vote. ``random`` is the searcher's own stream.
+    tree included; ``valid`` those of them that take part in the vote, or, where it is ``ranked`` instead, those that
+    answer, best first. ``random`` is the searcher's own stream.
     """
 
     root: Node
@@ -30,6 +31,7 @@ class Tree:
     random: Random = field(default_factory=Random)
     ends: list[Node] = field(default_factory=list)
     valid: list[Node] = field(default_factory=list)
+    ranked: bool = False
     selected: int = 0
     simulated: int = 0
     stopped: str = ""

@@ -30,7 +30,15 @@ def tree_json(tree: Tree, question_id: str) -> dict[str, Any]:
 
 
 def candidates_json(tree: Tree) -> list[dict[str, Any]]:
-    """The answers of the vote: the answer, its votes, and the number of the terminal that gave it first."""
+    """The answers of the vote: the answer, its votes, and the number of the terminal that gave it first.
+
+    Where the searcher ranks instead: what each terminal gave, best first, with its score.
+    """
+    if tree.ranked:
+        return [
+            {"answer": list(node.answer or ()), "votes": node.samples, "node": node.number, "score": node.total}
+            for node in tree.valid
+        ]
     return [
         {"answer": list(c.node.answer or ()), "votes": c.votes, "node": c.node.number} for c in candidates(tree.valid)
     ]
@@ -52,4 +60,5 @@ def _node(node: Node, inside: set[int]) -> dict[str, Any]:
         "value": node.value,
         "visits": node.visits,
         "total": node.total,
+        **node.details(),
     }

@@ -28,11 +28,13 @@ def candidates(nodes: Iterable[Node]) -> list[Candidate]:
 
 
 def winner(tree: Tree) -> Node:
-    """The terminal whose trajectory is the prediction.
+    """The terminal whose trajectory is the prediction: the first in the vote, or in the searcher's own ranking.
 
     Without a valid terminal: the first that answered, else the first that ended in another way, else, where nothing
     came to an end, the deepest state (of several, the first).
     """
+    if tree.ranked and tree.valid:
+        return tree.valid[0]
     voted = candidates(tree.valid)
     if voted:
         return voted[0].node

@@ -2,17 +2,22 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from graphwalker.errors import UserError
 from graphwalker.files import read_jsonl
-from graphwalker.tools.toolbox import Toolbox
 from graphwalker.types import Question
+
+
+class KnowsTopics(Protocol):
+    """A toolbox over a graph."""
+
+    def unknown_topics(self, question: Question) -> list[str]: ...
 
 
 def read_questions(
     path: str | Path,
-    toolbox: Toolbox | None = None,
+    toolbox: KnowsTopics | None = None,
     limit: int | None = None,
     to_run: Callable[[Question], bool] = lambda question: True,
 ) -> list[Question]:
@@ -31,7 +36,7 @@ def read_questions(
 class _Checked:
     """A question, checked as `read_jsonl` reads it."""
 
-    def __init__(self, toolbox: Toolbox | None, to_run: Callable[[Question], bool]):
+    def __init__(self, toolbox: KnowsTopics | None, to_run: Callable[[Question], bool]):
         self._toolbox, self._to_run = toolbox, to_run
         self._ids: set[str] = set()
 

@@ -20,6 +20,15 @@ Reranker = Callable[[str, list[str]], list[str]]
 """Given the question and ranked relations, the same relations in a better order (for instance by an LLM)."""
 
 
+def resolve(store: KGStore, name: str) -> str | None:
+    """The id of a name: exactly (most types first), else without case, else an id as it stands."""
+    for ignore_case in (False, True):
+        found = store.named(name, ignore_case=ignore_case)
+        if found:
+            return found[0]
+    return name if not name.startswith('"') and store.has_node(name) else None
+
+
 class Toolbox:
     """The tools over one store; share it between episodes, its caches are bounded by `cache_size` entries each.
 
@@ -52,12 +61,7 @@ class Toolbox:
         self._relation = cached(escape_name)
 
     def _resolve(self, name: str) -> str | None:
-        """The id of a name: exactly (most types first), else without case, else an id as it stands."""
-        for ignore_case in (False, True):
-            found = self.store.named(name, ignore_case=ignore_case)
-            if found:
-                return found[0]
-        return name if not name.startswith('"') and self.store.has_node(name) else None
+        return resolve(self.store, name)
 
     def get_relations(self, entity: str, question: str) -> Observation:
         """The relations of the entity of this name, best first."""

@@ -98,6 +98,32 @@ class TrajectoryData(MixedData):
 
 
 @dataclass
+class ReflectionData(MixedData):
+    """What ArG's generator is trained on."""
+
+    texts: str | None = field(default=None, metadata={"help": "JSONL of paths and their candidates (data arg)."})
+    max_texts: int | None = field(default=None, metadata={"help": "Use only the first so many paths."})
+    paragraphs: Literal["path", "all", "none"] = field(
+        default="path",
+        metadata={
+            "help": "Where what is retrieved is trained too (Eq. 3): on the path, also of candidates that are not "
+            "followed, or nowhere."
+        },
+    )
+    branches: int = field(
+        default=0, metadata={"help": "Candidates of a path that are used, drawn by the seed; 0: all of them."}
+    )
+    tokenizer_texts: str | None = field(
+        default=None,
+        metadata={"help": "JSONL of paths that a tiny model's tokenizer is trained on (default: the same)."},
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, max_texts=1, branches=0)
+
+
+@dataclass
 class QuestionData(MixedData):
     """What GRPO trains on."""
 

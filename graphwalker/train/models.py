@@ -52,11 +52,11 @@ def prepare_model(
                 f"the model {name} is untrained: train it first with recipes/sft.py and name its output here"
             )
         settings = {**asdict(size), "seed": seed, "source": source}
-        return _once(
+        return made_once(
             Path(size.model_cache) / name, settings, lambda out: _make_tiny(name, out, conversations(), settings)
         )
     if name == "smollm2":
-        return _once(Path(size.model_cache) / name, {}, smollm2.export)
+        return made_once(Path(size.model_cache) / name, {}, smollm2.export)
     if load.is_adapter(name):
         _check_files(Path(name), load.ADAPTER)
         prepare_model(load.adapter_base(name))
@@ -81,8 +81,13 @@ def with_turn_tokens(path: str, cache: str = TinyConfig.model_cache) -> str:
         load.load_model(path, tokenizer, "auto").save_pretrained(out)
         tokenizer.save_pretrained(out)
 
+    return made_once(copy_folder(path, cache, "turns"), {"source": path, "added": list(chat.CHATML.tokens)}, make)
+
+
+def copy_folder(path: str, cache: str, kind: str) -> Path:
+    """Where a copy of a model with more tokens stands below the models' folder."""
     name = re.sub(r"[^\w.]+", "--", path.strip("/."))
-    return _once(Path(cache) / f"{name}-turns", {"source": path, "added": list(chat.CHATML.tokens)}, make)
+    return Path(cache) / f"{name}-{kind}"
 
 
 def load_for_training(path: str, tokenizer: Any, arguments: ModelConfig) -> tuple[Any, PeftConfig | None]:
@@ -119,7 +124,7 @@ def _check_new_tokens(base: str, config: Any) -> None:
     added = json.loads(marker.read_text()).get("added") if marker.is_file() else None
     if added and "embed_tokens" not in (config.modules_to_save or ()):
         raise UserError(
-            f"{base}: the turn tokens {' '.join(added)} are new to this model, and LoRA would leave their embeddings "
+            f"{base}: the tokens {' '.join(added)} are new to this model, and LoRA would leave their embeddings "
             "untrained: set lora_modules_to_save: [embed_tokens, lm_head]"
         )
 
@@ -134,7 +139,7 @@ def _check_shape(path: str, config: Any) -> None:
             )
 
 
-def _once(folder: Path, settings: dict, make: Callable[[Path], None]) -> str:
+def made_once(folder: Path, settings: dict, make: Callable[[Path], None]) -> str:
     """Make a built-in model's folder unless it stands there already with these settings."""
     marker = folder / MADE_WITH
     if not marker.is_file() or json.loads(marker.read_text()) != settings:

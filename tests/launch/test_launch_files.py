@@ -22,8 +22,9 @@ HEADERS = [*FILES, *(path for path in sorted((ROOT / "recipes").glob("*/*.yaml")
 @pytest.fixture(scope="module")
 def reads() -> dict:
     """What each recipe reads, as the curriculum knows it; recipes/actor.py is recipes/sft.py."""
-    stages, infer = (runpy.run_path(str(ROOT / "recipes" / name))["READS"] for name in ("curriculum.py", "infer.py"))
-    return {**stages, "actor": stages["sft"], "infer": infer}
+    names = ("curriculum.py", "infer.py", "arg.py")
+    stages, infer, arg = (runpy.run_path(str(ROOT / "recipes" / name))["READS"] for name in names)
+    return {**stages, "actor": stages["sft"], "infer": infer, "arg": arg}
 
 
 def _launch_lines(path: Path) -> list[str]:

@@ -81,6 +81,7 @@ def test_costs_are_means_over_questions():
         "actor_calls": 15.0,  # two episodes of question 0 add up
         "tokens": 150.0,
         "value_calls": 7.5,
+        "value_tokens": None,
         "seconds": 2.5,
         "value_seconds": None,
     }

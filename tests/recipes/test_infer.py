@@ -1,5 +1,6 @@
 """recipes/infer.py as a user runs it, with an untrained model: what it writes, going on, and bad input."""
 
+import copy
 import json
 
 import pytest
@@ -8,6 +9,7 @@ from transformers import set_seed
 
 from graphwalker.files import read_jsonl
 from graphwalker.train import tiny
+from graphwalker.train.reflection_vocab import add_tokens
 from graphwalker.types import Trajectory
 
 INFER = {"model": "model", "questions": "questions.jsonl", "kg": "kg", "prompt": "compact", "out": "out"}
@@ -38,6 +40,58 @@ def test_a_run_and_the_same_again(infer, workspace):
     assert (workspace / "out" / "trajectories.jsonl").stat().st_mtime_ns == before
     status, error = infer("--searcher", "linear")
     assert status == 2 and "searcher changed" in error
+
+
+ARG = {"protocol": "reflection", "searcher": "arg_beam", "arg_depth": 1, "value": "constant"}
+
+
+@pytest.fixture
+def arg(workspace, toy_tokenizer, run_here, capsys):
+    """recipes/infer.py with an untrained generator of ArG."""
+    tokenizer = copy.deepcopy(toy_tokenizer)
+    set_seed(0)
+    model = tiny.make_model(tokenizer, width=32, layers=2, heads=1)
+    add_tokens(model, tokenizer)
+    tokenizer.save_pretrained(workspace / "model")
+    model.save_pretrained(workspace / "model")
+    workspace.config("infer.yaml", {**INFER, **ARG})
+    capsys.readouterr()
+    return lambda *flags: run_here("infer", "--config", "infer.yaml", *flags)
+
+
+def test_a_generator_of_arg(arg, workspace):
+    assert arg()[0] == 0
+    done = list(read_jsonl(workspace / "out" / "trajectories.jsonl", Trajectory))
+    assert [t.extra["searcher"] for t in done] == ["arg_beam"] * 2
+    assert [[row["answer"] for row in t.extra["answers"]] for t in done] == [list(t.answer or ()) for t in done]
+    tree = json.loads(next((workspace / "out" / "trees").iterdir()).read_text())
+    assert {node.get("kind") for node in tree["nodes"]} >= {"topic", "relation"}
+    assert json.loads((workspace / "out" / "costs.json").read_text())["mean"]["value_tokens"] > 0
+    assert arg("--searcher", "linear", "--search_temperature", "0", "--out", "line")[0] == 0
+    assert (workspace / "line" / "metrics.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (("--protocol", "graphwalker"), "searcher arg_beam: needs protocol: reflection"),
+        (("--searcher", "fast_mcts"), "protocol reflection: searcher must be one of arg_beam"),
+        (("--arg_scores", "beauty"), "arg_scores: expected some of relevance"),
+        (("--arg_hypothesis", "false", "--arg_query", "false"), "at least one of them must be true"),
+        (("--arg_utility", "alpha"), "arg_utility: expected one of weighted, printed"),
+        (("--retriever", "alpha"), "retriever: expected one of bm25, embeddings"),
+        (("--retriever", "embeddings", "--retriever_model", "./nowhere"), "no such folder"),
+        (("--model", "plain"), "16 of the 16 reflection tokens are missing"),
+    ],
+)
+def test_bad_input_for_arg(arg, workspace, toy_tokenizer, flags, problem):
+    if "plain" in flags:
+        toy_tokenizer.save_pretrained(workspace / "plain")
+        tiny.make_model(toy_tokenizer, width=32, layers=2, heads=1).save_pretrained(workspace / "plain")
+    status, error = arg(*flags)
+    (line,) = [line for line in error.splitlines() if line.startswith("error: ")]
+    assert status == 2 and problem in line and "Traceback" not in error
+    assert not (workspace / "out").exists()
 
 
 @pytest.mark.parametrize(

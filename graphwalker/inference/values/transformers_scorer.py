@@ -138,6 +138,15 @@ class TransformersScorer:
         return [found[i] for i in range(len(rows))]
 
     def _pass(self, rows: Sequence[_Row], cache: RaggedCache | None) -> list[Floats]:
+        hidden = self._hidden(rows, cache)
+        scored = [(i, t) for i, row in enumerate(rows) for t in range(len(row.following))]
+        at = torch.tensor(scored, device=hidden.device)
+        targets = torch.tensor([token for row in rows for token in row.following], device=hidden.device)
+        values = self._head(hidden[at[:, 0], at[:, 1]], targets).double().cpu().numpy()
+        return np.split(values, np.cumsum([len(row.following) for row in rows])[:-1])
+
+    def _hidden(self, rows: Sequence[_Row], cache: RaggedCache | None) -> torch.Tensor:
+        """The last hidden states of the new tokens of rows, (B, T, C), padded on the right."""
         device = self.model.device
         width = max(len(row.new) for row in rows)
         ids = torch.zeros(len(rows), width, dtype=torch.long)  # (B, T), padded on the right
@@ -146,23 +155,17 @@ class TransformersScorer:
         counts = [len(row.new) for row in rows]
         if cache is None:
             mask = torch.arange(width) < torch.tensor(counts)[:, None]
-            hidden = self._decode(input_ids=ids.to(device), attention_mask=mask.to(device), use_cache=False)
-        else:
-            positions, allowed = cache.begin([row.place for row in rows], counts, device)
-            by_kind = {kind: allowed if kind == "full_attention" else None for kind in cache.kinds}
-            with grouped(self.model):
-                hidden = self._decode(
-                    input_ids=ids.to(device),
-                    position_ids=positions,
-                    attention_mask=by_kind if self.by_kind else allowed,
-                    past_key_values=cache,
-                    use_cache=True,
-                )
-        scored = [(i, t) for i, row in enumerate(rows) for t in range(len(row.following))]
-        at = torch.tensor(scored, device=device)
-        targets = torch.tensor([token for row in rows for token in row.following], device=device)
-        values = self._head(hidden[at[:, 0], at[:, 1]], targets).double().cpu().numpy()
-        return np.split(values, np.cumsum([len(row.following) for row in rows])[:-1])
+            return self._decode(input_ids=ids.to(device), attention_mask=mask.to(device), use_cache=False)
+        positions, allowed = cache.begin([row.place for row in rows], counts, device)
+        by_kind = {kind: allowed if kind == "full_attention" else None for kind in cache.kinds}
+        with grouped(self.model):
+            return self._decode(
+                input_ids=ids.to(device),
+                position_ids=positions,
+                attention_mask=by_kind if self.by_kind else allowed,
+                past_key_values=cache,
+                use_cache=True,
+            )
 
     def _decode(self, **inputs: Any) -> torch.Tensor:
         return self.model.get_decoder()(**inputs).last_hidden_state  # (B, T, C)
