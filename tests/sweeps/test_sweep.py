@@ -143,6 +143,11 @@ def test_long_or_odd_values_make_a_folder_of_their_own():
     assert len(names) == 6 and all(len(name) < 130 and "/" not in name for name in names)
 
 
+def test_a_folder_that_cannot_be_made(here, capsys):
+    assert main(["sweep", "s.yaml", "--runs", "broken"]) == 2
+    assert "error: cannot write broken/.lock: File exists" in capsys.readouterr().err
+
+
 def test_a_command_that_is_none(here, capsys):
     (here / "s.yaml").write_text(FILE + "command: [no-such-program, '${program}', '${args}']\n")
     assert main(["sweep", "s.yaml", "--runs", "out"]) == 2
