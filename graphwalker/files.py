@@ -171,10 +171,14 @@ def locked(path: str | os.PathLike, busy: str) -> Iterator[int]:
     """Hold a file's lock; where another process holds it, print ``busy`` and wait for its end.
 
     Yields the descriptor: a child process that inherits it holds the lock too, however its parent ends. A file system
-    without locks is written to as if the lock were held.
+    without locks is written to as if the lock were held. Raises ``UserError`` where the lock's file cannot be made.
     """
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "ab") as handle:
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        lock = open(path, "ab")  # noqa: SIM115 (closed below)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
+    with lock as handle:
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

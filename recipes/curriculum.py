@@ -9,6 +9,7 @@ On several GPUs:       accelerate launch --config_file launch/accelerate/FILE.ya
 """
 
 import gc
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -142,8 +143,8 @@ def check_files(stages: Sequence[Stage]) -> None:
 def read_splits(settings: EvaluationConfig, toolbox: Toolbox) -> dict[str, list[Question]]:
     """The questions to evaluate on, by split."""
     for split in settings.eval_questions:
-        if "-" in split:
-            raise UserError(f"eval_questions: the name of a split holds no hyphen, got {split!r}")
+        if not re.fullmatch(r"[\w.]+", split):
+            raise UserError(f"eval_questions: a split's name is of letters, digits, _ and . only, got {split!r}")
     session.check_keys("eval_sampled_splits", settings.eval_sampled_splits or (), settings.eval_questions)
     return {
         split: read_questions(path, toolbox, settings.eval_max_questions)

@@ -70,7 +70,8 @@ def main() -> None:
     prompts = sft_data.prompts(questions, make_env().prompt)
     preflight.check_prompts(prompts["prompt"], tokenizer, model, rollout.max_episode_tokens, "max_episode_tokens")
     vllm_rollouts.settle(training, path, tokenizer, max_length=rollout.max_episode_tokens, guided=rollout.guided_turns)
-    trainer = EpisodeGRPOTrainer(
+    trainer = session.make_trainer(
+        EpisodeGRPOTrainer,
         model=model,
         reward_funcs=rewards,
         args=training,

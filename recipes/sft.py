@@ -44,6 +44,7 @@ def main(default: Path = DEFAULT) -> None:
         trajectories = mixture.read_mixture(
             found, sft_data.read_trajectories, lambda trajectory: trajectory.question, data.max_trajectories
         )
+        sft_data.check_protocol(trajectories, env.protocol)
         texts = [data.tokenizer_texts] if data.tokenizer_texts else [source.file for source in found]
         path = models.prepare_model(
             model_args.model_name_or_path,
@@ -62,7 +63,8 @@ def main(default: Path = DEFAULT) -> None:
         attend_apart(model)
     asked = (prompt.messages(trajectory.question) for trajectory in trajectories)
     preflight.check_prompts(asked, tokenizer, model, training.max_length, "max_length")
-    trainer = SFTTrainer(
+    trainer = session.make_trainer(
+        SFTTrainer,
         model=model,
         args=training,
         train_dataset=sft_data.conversations(trajectories, prompt, train_detours=data.train_detours),

@@ -26,11 +26,13 @@ def add_parser(subparsers: "argparse._SubParsersAction") -> None:
 def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
+    from graphwalker.errors import at_least
     from graphwalker.inference.load import load_tokenizer
     from graphwalker.protocol.prompts import Prompt
     from graphwalker.train import masks, sft_data
     from graphwalker.train.models import prepare_model
 
+    at_least(args, max_length=1, max_turns=2, show=0)
     trajectories = sft_data.read_trajectories(args.file)
     tokenizer = load_tokenizer(prepare_model(args.model))
     rows = sft_data.conversations(

@@ -118,7 +118,10 @@ class _Runner:
 def _call(command: Sequence[str], log: Path) -> int:
     """Run a command with its output in a log; it ends with this process's interrupt."""
     with open(log, "ab") as handle:
-        return call(command, stdout=handle, stderr=subprocess.STDOUT)
+        try:
+            return call(command, stdout=handle, stderr=subprocess.STDOUT)
+        except OSError as error:
+            raise UserError(f"command: {command[0]}: cannot be run ({error.strerror or error})") from error
 
 
 def _files(command: Sequence[str]) -> dict[str, str]:

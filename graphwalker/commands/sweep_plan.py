@@ -6,15 +6,17 @@ below 2 and so cannot be installed beside this project; a grid needs no engine, 
 
 import itertools
 import json
+import math
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from graphwalker.errors import UserError
+from graphwalker.metrics.trajectory import METRICS
 from graphwalker.yaml_file import read_yaml
 
 METHODS = ("grid", "random", "bayes")
@@ -77,7 +79,9 @@ def read_sweep(file: Path) -> Sweep:
     if not isinstance(parameters, dict) or not parameters:
         raise UserError(f"{file}: parameters: expected a mapping of names to values")
     checked = {str(name): _parameter(f"{file}: parameters: {name}", spec, method) for name, spec in parameters.items()}
-    seeds = checked.pop(SEED, {}).get("values", ())
+    seeds = checked.pop(SEED, {"values": ()}).get("values")
+    if seeds is None:
+        raise UserError(f"{file}: parameters: {SEED}: expected value or values; each combination is run with all")
     command = given.get("command", list(DEFAULT_COMMAND))
     if not isinstance(command, list) or not any(str(word).startswith("${args") for word in command):
         raise UserError(f"{file}: command: expected a list with ${{args}} in it")
@@ -92,6 +96,8 @@ def _metric(file: Path, given: Any) -> Metric | None:
         return None
     name, goal = (given.get(key) for key in ("name", "goal")) if isinstance(given, dict) else (None, None)
     match = re.fullmatch(r"final/([^/]+)/([^/]+)/([^/]+)", str(name))
+    if match is not None and match[3] not in METRICS:
+        raise UserError(f"{file}: metric: {match[3]!r} is not one of {', '.join(METRICS)}")
     if match is None or goal not in ("maximize", "minimize"):
         raise UserError(f"{file}: metric: expected a name final/SPLIT/DECODING/METRIC and a goal, maximize or minimize")
     return Metric(match[1], match[2], match[3], goal == "maximize")
@@ -112,10 +118,17 @@ def _parameter(where: str, given: Any, method: str) -> dict[str, Any]:
     kind = given.get("distribution", "int_uniform" if whole else "uniform")
     if method == "grid" or kind not in ("uniform", "int_uniform", "log_uniform_values", "q_uniform"):
         raise UserError(f"{where}: {'a grid' if method == 'grid' else kind} needs value or values here")
-    numbers = [x for x in (low, high) if isinstance(x, (int, float)) and not isinstance(x, bool)]
+    step = given.get("q", 1 if kind == "q_uniform" else None)
+    if step is not None and not (_is_number(step) and step > 0):
+        raise UserError(f"{where}: q: expected a number above 0, got {step!r}")
+    numbers = [x for x in (low, high) if _is_number(x)]
     if len(numbers) < 2 or not numbers[0] < numbers[1] or (kind == "log_uniform_values" and numbers[0] <= 0):
         raise UserError(f"{where}: expected numbers min < max" + (" above 0" if kind.startswith("log") else ""))
-    return {"distribution": kind, "min": low, "max": high, "q": given.get("q", 1 if kind == "q_uniform" else None)}
+    return {"distribution": kind, "min": low, "max": high, "q": step}
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def combinations(sweep: Sweep, outcome: Callable[[dict[str, Any]], float | None]) -> Iterator[dict[str, Any]]:

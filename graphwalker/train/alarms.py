@@ -112,8 +112,8 @@ def stop_on_nan(trainer: Any) -> None:
         if not torch.isfinite(loss).all():
             raise UserError(
                 f"the loss is {loss.item()} at step {trainer.state.global_step + 1}; the weights are still those of "
-                "the step before. Lower learning_rate or max_grad_norm, prefer bf16 to fp16, and start again: the run "
-                "goes on from its last checkpoint"
+                "the step before. Lower learning_rate or max_grad_norm, prefer bf16 to fp16, and start again in "
+                "another folder, if you like from the last checkpoint (model_name_or_path)"
             )
         return loss
 

@@ -1,7 +1,8 @@
 """Values of a recipe's config against its dataclasses: argparse converts strings and lets anything else through."""
 
+import math
 import types
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,17 +20,23 @@ LOWEST = {
     "learning_rate": 0,
     "weight_decay": 0,
     "max_grad_norm": 0,
+    "adam_beta1": 0,
+    "adam_beta2": 0,
+    "adam_epsilon": 0,
     "warmup_steps": 0,
     "save_steps": 1e-6,
     "logging_steps": 0,
     "seed": 0,
     "max_length": 1,
+    "lora_r": 1,
     "num_generations": 1,
     "num_iterations": 1,
     "max_completion_length": 1,
-    "temperature": 0,
+    "temperature": 1e-6,
+    "top_p": 1e-6,
     "beta": 0,
     "epsilon": 0,
+    "epsilon_high": 0,
 }
 # setting -> the package that it needs, and how to get it
 PACKAGES = {
@@ -38,8 +45,16 @@ PACKAGES = {
     "load_in_8bit": ("bitsandbytes", "'graphwalker-kgqa[qlora]'"),
     "use_liger_kernel": ("liger_kernel", "liger-kernel (it needs a GPU)"),
 }
+DECAYS = ("adam_beta1", "adam_beta2")
 SEEDS = 2**32  # numpy takes no more
-RATIOS = ("token", "turn", "sequence")
+# the words that GRPO's settings may be; TRL finds out at its first step, after the episodes
+GRPO_WORDS = {
+    "importance_sampling_level": ("token", "turn", "sequence"),
+    "loss_type": ("bnpo", "cispo", "dapo", "dr_grpo", "grpo", "luspo", "sapo", "vespo"),
+    "scale_rewards": ("batch", "group", "none"),
+    "multi_objective_aggregation": ("normalize_then_sum", "sum_then_normalize"),
+    "vllm_mode": ("colocate", "server"),
+}
 
 _NAMES: dict[Any, str] = {
     bool: "true or false",
@@ -66,9 +81,23 @@ def check_types(where: str | Path, values: Mapping[str, Any], dataclasses: Seque
                 continue
             value = values[key]
             ours = not part.__module__.startswith("trl.")
-            converted = isinstance(value, str) and not (ours and get_origin(hint) in (list, Literal))
+            words = any(get_origin(each) in (list, Literal) for each in (hint, *get_args(hint)))
+            converted = isinstance(value, str) and not (ours and words)
             if not converted and not _fits(value, hint):
                 raise UserError(f"{where}: {key}: expected {_name(hint)}, got {repr(value)[:80]}")
+
+
+def check_choices(where: str | Path, values: Mapping[str, Any], parser: ArgumentParser) -> None:
+    """Raise ``UserError`` for a value of a config that is none of its flag's words.
+
+    argparse checks them on the command line alone, and transformers takes an unknown sampling strategy for its default.
+    """
+    for flag in parser._actions:
+        value = values.get(flag.dest)
+        if value is False and "no" in (flag.choices or ()):
+            raise UserError(f'{where}: {flag.dest}: write "no" in quotes; YAML reads a bare no as false')
+        if flag.choices and isinstance(value, str) and value not in flag.choices:
+            raise UserError(f"{where}: {flag.dest}: {value!r} is not one of {', '.join(map(str, flag.choices))}")
 
 
 def check_limits(values: Namespace) -> None:
@@ -77,12 +106,17 @@ def check_limits(values: Namespace) -> None:
     seed = getattr(values, "seed", 0)
     if seed >= SEEDS:
         raise UserError(f"seed: must be below {SEEDS}, got {seed}")
-    level = getattr(values, "importance_sampling_level", "token")
-    if level not in RATIOS:
-        raise UserError(f"importance_sampling_level: expected one of {', '.join(RATIOS)}, got {level!r}")
+    for key in DECAYS:
+        if getattr(values, key, 0) >= 1:
+            raise UserError(f"{key}: must be below 1, got {getattr(values, key)}")
+    for key, words in GRPO_WORDS.items() if hasattr(values, "importance_sampling_level") else ():
+        if getattr(values, key, words[0]) not in words:
+            raise UserError(f"{key}: {getattr(values, key)!r} is not one of {', '.join(words)}")
     rewards, weights = getattr(values, "rewards", None), getattr(values, "reward_weights", None)
     if rewards and weights is not None and len(weights) != len(rewards):
         raise UserError(f"reward_weights: {len(weights)} weights for {len(rewards)} rewards ({', '.join(rewards)})")
+    if not all(map(math.isfinite, weights or ())):
+        raise UserError(f"reward_weights: expected numbers, got {weights}")
     for key, (package, install) in PACKAGES.items():
         if getattr(values, key, None) and find_spec(package) is None:
             raise UserError(f"{key}: the package {package} is not installed: pip install {install}")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from graphwalker.errors import UserError, at_least
-from graphwalker.metrics.trajectory import METRICS
+from graphwalker.metrics.trajectory import METRICS, REWARDS
 from graphwalker.train.config_values import check_types
 
 ELSE = ("stop", "repeat", "skip")
@@ -57,6 +57,8 @@ def read_gate(stage: str, given: Any) -> Gate:
         at_least(gate, at_least=-1e9, repeats=1)
     except UserError as error:
         raise UserError(f"{where}: {error}") from error
+    if gate.metric in REWARDS and gate.at_least > 1:
+        raise UserError(f"{where}: at_least: {gate.metric} is 1 at most, got {gate.at_least}")
     return gate
 
 

@@ -97,7 +97,10 @@ def load_for_training(path: str, tokenizer: Any, arguments: ModelConfig) -> tupl
     adapter is merged and all weights are trained. Raises ``UserError`` for a LoRA that would leave new tokens untrained
     or differs from the adapter it goes on from.
     """
-    config = get_peft_config(arguments)
+    try:
+        config, quantization = get_peft_config(arguments), get_quantization_config(arguments)
+    except ValueError as error:
+        raise UserError(" ".join(str(error).split())) from error
     adapter = load.is_adapter(path)
     if config is not None:
         _check_new_tokens(load.adapter_base(path) if adapter else path, config)
@@ -108,7 +111,7 @@ def load_for_training(path: str, tokenizer: Any, arguments: ModelConfig) -> tupl
         tokenizer,
         arguments.dtype or "float32",
         arguments.attn_implementation,
-        quantization=get_quantization_config(arguments),
+        quantization=quantization,
         keep_adapter=config is not None,
     )
     fit_fused_head(model)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import AutoTokenizer
 from trl.chat_template_utils import has_generation_markers
 
@@ -60,18 +61,32 @@ def check_reference(model: Any, training: Any, adapted: bool) -> None:
             )
 
 
-def check_checkpoint(checkpoint: str | None, model: Any) -> None:
-    """Raise ``UserError`` for a checkpoint to go on from whose weights have other shapes than the model's."""
-    config = Path(checkpoint or "") / "config.json"
-    if not checkpoint or not config.is_file():
+def check_checkpoint(checkpoint: str | None, model: Any, learning_rate: float) -> None:
+    """Raise ``UserError`` for a checkpoint to go on from whose weights have other shapes than the model's.
+
+    Also for one with another learning rate: it is a part of the schedule's state, and a new one would do nothing.
+    """
+    if not checkpoint:
         return
-    before, now = json.loads(config.read_text("utf-8")), model.config.get_text_config()
+    if not Path(checkpoint).is_dir():
+        raise UserError(
+            f"resume_from_checkpoint: {checkpoint}: no such folder; leave it out, and a run goes on from its last"
+        )
+    config = Path(checkpoint) / "config.json"
+    before, now = json.loads(config.read_text("utf-8")) if config.is_file() else {}, model.config.get_text_config()
     for key in ("model_type", "vocab_size", "hidden_size", "num_hidden_layers"):
         if key in before and before[key] != getattr(now, key, before[key]):
             raise UserError(
                 f"{checkpoint}: cannot go on from this checkpoint: its {key} is {before[key]}, the model's "
                 f"{getattr(now, key)}; choose another output_dir, or remove the folder"
             )
+    schedule = Path(checkpoint) / "scheduler.pt"
+    rates = torch.load(schedule, weights_only=True).get("base_lrs", []) if schedule.is_file() else []
+    if any(rate != learning_rate for rate in rates):
+        raise UserError(
+            f"{checkpoint}: cannot go on from this checkpoint: its learning_rate is {rates[0]:g}, the config's "
+            f"{learning_rate:g}; choose another output_dir, with this checkpoint as model_name_or_path"
+        )
 
 
 def check_prompts(prompts: Iterable[list[dict]], tokenizer: Any, model: Any, limit: int | None, key: str) -> None:

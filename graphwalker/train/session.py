@@ -22,7 +22,7 @@ from graphwalker.errors import UserError
 from graphwalker.files import end_on_sigterm, write_json
 from graphwalker.train import tracking
 from graphwalker.train.alarms import stop_on_nan
-from graphwalker.train.config_values import check_limits, check_types
+from graphwalker.train.config_values import check_choices, check_limits, check_types
 from graphwalker.train.preflight import check_checkpoint
 from graphwalker.versions import check_installed
 from graphwalker.yaml_file import read_yaml
@@ -57,6 +57,7 @@ def parse(
         config = Path(_value(args, "--config"))
         given = read_yaml(config)
         check_keys(config, given, known)
+        check_choices(config, given, parser)
         check_types(config, given, dataclasses)
         parser.set_defaults_with_config(**given)
     check_keys("command line", (arg[2:].split("=")[0] for arg in args if arg.startswith("--")), _flags(parser))
@@ -80,6 +81,7 @@ def check_config(where: str, dataclasses: Sequence[type], config: Mapping[str, A
     parser = TrlParser(list(dataclasses), allow_abbrev=False)
     parser.error = _refuse
     check_keys(where, config, {action.dest for action in parser._actions})
+    check_choices(where, config, parser)
     check_types(where, config, dataclasses)
     parser.set_defaults_with_config(**config)
     try:
@@ -130,6 +132,16 @@ def _refuse(message: str) -> NoReturn:
     raise UserError(message)
 
 
+def make_trainer(kind: Callable[..., Any], **parts: Any) -> Any:
+    """A trainer; raises ``UserError`` for settings that it refuses and for an output folder that it cannot make."""
+    try:
+        return kind(**parts)
+    except (ValueError, ImportError, NotImplementedError) as error:
+        raise UserError(" ".join(str(error).split())) from error
+    except OSError as error:
+        raise UserError(f"output_dir: {parts['args'].output_dir!r}: {error.strerror or error}") from error
+
+
 def train_and_save(trainer: Any, *configs: Any) -> None:
     """Train (from the last checkpoint in the output folder, if there is one), then save model, state and metrics.
 
@@ -147,7 +159,7 @@ def train_and_save(trainer: Any, *configs: Any) -> None:
     if checkpoint is None and out.is_dir():
         checkpoint = get_last_checkpoint(str(out))
     if checkpoint:
-        check_checkpoint(checkpoint, trainer.model)
+        check_checkpoint(checkpoint, trainer.model, trainer.args.learning_rate)
         trainer.accelerator.print(f"Going on from {checkpoint}")
     stop_on_nan(trainer)
     try:

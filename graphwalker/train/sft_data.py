@@ -26,7 +26,13 @@ def conversations(trajectories: Iterable[Trajectory], prompt: Prompt, *, train_d
 def _weighted(trajectory: Trajectory, prompt: Prompt, train_detours: bool) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = list(chat.messages(trajectory, prompt))
     turns = [message for message in messages if message["role"] == "assistant"]
-    for place in () if train_detours else trajectory.extra.get("detours", ()):
+    detours = trajectory.extra.get("detours", [])
+    if not isinstance(detours, list) or any(place not in range(len(turns)) for place in detours):
+        raise UserError(
+            f"the trajectory of question {trajectory.question.id}: detours: expected places of its {len(turns)} turns, "
+            f"from 0, got {detours!r}"
+        )
+    for place in () if train_detours else detours:
         turns[place]["weight"] = 0
     if all(turn.get("weight") == 0 for turn in turns):
         raise UserError(f"the trajectory of question {trajectory.question.id} has no turn to train")
@@ -39,6 +45,17 @@ def read_trajectories(path: str | Path) -> list[Trajectory]:
     if not found:
         raise UserError(f"{path}: no trajectories in this file")
     return found
+
+
+def check_protocol(trajectories: Iterable[Trajectory], protocol: str) -> None:
+    """Raise ``UserError`` for a trajectory of another protocol than the config's, whose prompt it would be given."""
+    for trajectory in trajectories:
+        own = trajectory.extra.get("protocol", "graphwalker")
+        if own != protocol:
+            raise UserError(
+                f"the trajectory of question {trajectory.question.id} is of the protocol {own}, the config's is "
+                f"{protocol}: set protocol: {own}, or name other trajectories"
+            )
 
 
 def check_packing(training: Any, model_config: Any) -> None:

@@ -143,6 +143,21 @@ def test_long_or_odd_values_make_a_folder_of_their_own():
     assert len(names) == 6 and all(len(name) < 130 and "/" not in name for name in names)
 
 
+def test_a_folder_that_cannot_be_made(here, capsys):
+    assert main(["sweep", "s.yaml", "--runs", "broken"]) == 2
+    assert "error: cannot write broken/.lock: File exists" in capsys.readouterr().err
+
+
+def test_a_command_that_is_none(here, capsys):
+    (here / "s.yaml").write_text(FILE + "command: [no-such-program, '${program}', '${args}']\n")
+    assert main(["sweep", "s.yaml", "--runs", "out"]) == 2
+    assert "error: command: no-such-program: cannot be run" in capsys.readouterr().err
+
+
+# from the file's text, the part that makes it a random search over a range, without the range's end
+RANDOM = (FILE[FILE.index("method") :], "method: random\nrun_cap: 2\nparameters:\n  order: {min: 0")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -153,6 +168,11 @@ def test_long_or_odd_values_make_a_folder_of_their_own():
         ("{values: [good, poor]}", "[good]", "parameters: order: expected a mapping"),
         ("{values: [good, poor]}", "{values: []}", "parameters: order: values: expected a list"),
         ("{values: [good, poor]}", "{min: 0, max: 1}", "parameters: order: a grid needs value or values"),
+        ("seed: {values: [0, 1]}", "seed: {min: 0, max: 1}", "parameters: seed: a grid needs value or values"),
+        (RANDOM[0], f"{RANDOM[1]}, max: .inf}}", "parameters: order: expected numbers min < max"),
+        (RANDOM[0], f"{RANDOM[1]}, max: 1, q: -1}}", "parameters: order: q: expected a number above 0, got -1"),
+        (RANDOM[0], f"{RANDOM[1]}, max: 1}}\n  seed: {{min: 0, max: 3}}", "parameters: seed: expected value or values"),
+        ("final/dev/greedy/em", "final/dev/greedy/emm", "metric: 'emm' is not one of em"),
         ("final/dev/greedy/em", "em", "metric: expected a name final/SPLIT/DECODING/METRIC"),
         ("method: grid", "method: grid\ncommand: [python]", "command: expected a list with"),
     ],

@@ -121,6 +121,10 @@ def test_flags_for_one_stage_and_the_runs_name():
             "gate: at_least: expected a number",
         ),
         (
+            [{"name": "a", "recipe": "sft", "gate": {"split": "x", "at_least": 50}}],
+            "gate: at_least: em_set is 1 at most, got 50",
+        ),
+        (
             [{"name": "a", "recipe": "sft", "gate": {"split": "x", "at_least": 1, "metric": "exact"}}],
             "gate: metric: 'exact' is not one of em, ",
         ),

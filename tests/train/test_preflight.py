@@ -1,6 +1,7 @@
 """What would fail later is refused before the first step."""
 
 import pytest
+import torch
 from transformers import AutoModelForCausalLM
 
 from graphwalker import versions
@@ -37,13 +38,18 @@ def test_a_reference_model_needs_a_policy_on_disk(make_grpo, make_model, toy_tok
 def test_a_checkpoint_of_another_model(make_model, tmp_path):
     model = make_model("qwen2")
     model.save_pretrained(tmp_path)
-    preflight.check_checkpoint(str(tmp_path), model)
-    preflight.check_checkpoint(None, model)
+    torch.save({"base_lrs": [0.01, 0.01]}, tmp_path / "scheduler.pt")
+    preflight.check_checkpoint(str(tmp_path), model, 0.01)
+    preflight.check_checkpoint(None, model, 0.01)
+    with pytest.raises(UserError, match="its learning_rate is 0.01, the config's 1e-05"):
+        preflight.check_checkpoint(str(tmp_path), model, 1e-5)
+    with pytest.raises(UserError, match="resume_from_checkpoint: gone: no such folder"):
+        preflight.check_checkpoint("gone", model, 0.01)
     model.resize_token_embeddings(500)
     with pytest.raises(UserError, match="cannot go on from this checkpoint: its vocab_size is 400, the model's 500"):
-        preflight.check_checkpoint(str(tmp_path), model)
+        preflight.check_checkpoint(str(tmp_path), model, 0.01)
     with pytest.raises(UserError, match="its model_type is qwen2, the model's lfm2"):
-        preflight.check_checkpoint(str(tmp_path), make_model("lfm2"))
+        preflight.check_checkpoint(str(tmp_path), make_model("lfm2"), 0.01)
 
 
 @pytest.mark.parametrize("size", [350, 900])

@@ -57,7 +57,10 @@ def test_only_the_asked_for_parts_come_back(parse):
         ("- needed\n", (), "default.yaml: expected a mapping"),
         ("needed: a\n", ("--config", "none.yaml"), "none.yaml: no such file"),
         ("needed: a\n", ("--config",), "--config: expected one argument"),
-        ("needed: a\nsave_strategy: sometimes\n", (), "sometimes"),
+        ("needed: a\nsave_strategy: sometimes\n", (), "save_strategy: 'sometimes' is not one of no, steps"),
+        ("needed: a\ntrain_sampling_strategy: length\n", (), "train_sampling_strategy: 'length' is not one of random"),
+        ("needed: a\nsave_strategy: no\n", (), 'default.yaml: save_strategy: write "no" in quotes'),
+        ("needed: a\nadam_beta2: 1.5\n", (), "adam_beta2: must be below 1, got 1.5"),
         ("needed: 5\n", (), "default.yaml: needed: expected a string, got 5"),
         ("needed: null\n", (), "default.yaml: needed: expected a string, got None"),
         ("needed: a\ncount: 1.5\n", (), "default.yaml: count: expected a whole number, got 1.5"),
@@ -115,6 +118,22 @@ def test_a_bug_is_not_hidden():
 
     with pytest.raises(ValueError, match="a bug"):
         session.run(main)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError("no eval_dataset\n  was passed"), "no eval_dataset was passed"),
+        (FileExistsError(errno.EEXIST, "File exists"), "output_dir: 'out': File exists"),
+    ],
+)
+def test_what_a_trainer_refuses_is_one_line(error, said):
+    def refuse(**parts):
+        raise error
+
+    with pytest.raises(UserError) as caught:
+        session.make_trainer(refuse, args=SimpleNamespace(output_dir="out"))
+    assert str(caught.value) == said
 
 
 def test_torn_checkpoints_go_and_whole_ones_stay(tmp_path):

@@ -1,6 +1,7 @@
 """Data sets for the trainers, and their mistakes."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -38,3 +39,16 @@ def test_a_grpo_row_resets_the_environment_to_its_own_question(toy_tasks, toy_en
         assert json.loads(row["question"])["id"] == question.id
     with pytest.raises(UserError, match="no questions"):
         sft_data.prompts([], Prompt("compact"))
+
+
+def test_trajectories_of_another_protocol(toy_trajectories):
+    sft_data.check_protocol(toy_trajectories, "graphwalker")
+    with pytest.raises(UserError, match="toy-1 is of the protocol graphwalker, the config's is interactive"):
+        sft_data.check_protocol(toy_trajectories, "interactive")
+
+
+@pytest.mark.parametrize("places", [[99], [-1], ["0"], 0])
+def test_detours_that_are_no_turns(places, toy_trajectories):
+    strayed = replace(toy_trajectories[0], extra={"detours": places})
+    with pytest.raises(UserError, match="detours: expected places of its 3 turns"):
+        sft_data.conversations([strayed], Prompt("compact"))
