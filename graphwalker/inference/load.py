@@ -74,7 +74,10 @@ def check_place(path: str) -> None:
     """Refuse a folder that is not there, which would be looked for on the hub, and for minutes."""
     parts = Path(path).parts
     is_id = (
-        0 < len(parts) <= 2 and not Path(path).is_absolute() and not Path(parts[0]).exists() and parts[0][0] not in "~."
+        0 < len(parts) <= 2
+        and not Path(path).is_absolute()
+        and not Path(parts[0]).exists()
+        and not str(path).startswith(("~", "."))  # a Path forgets a leading ./
     )
     if not is_id and not Path(path).is_dir():
         raise UserError(f"{path}: no such folder, and no model's id on the hub")
