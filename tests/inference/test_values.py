@@ -116,7 +116,7 @@ def test_constant_and_the_f1_of_terminal_states(toy_trajectories):
         ({"value": "ig"}, "value_model is missing"),
         ({"value": "ig", "value_model": "m", "value_backend": "openai"}, "gives no log-probabilities"),
         ({"value": "cot", "value_model": "m", "value_backend": "openai"}, "judge: '' is not an http"),
-        ({"value": "ig", "value_model": "./nowhere"}, "no tokenizer can be loaded from here"),
+        ({"value": "ig", "value_model": "./nowhere"}, "no such folder"),
     ],
 )
 def test_bad_settings_are_one_clear_message(settings, problem):
