@@ -24,7 +24,8 @@ from graphwalker.kg.meta import read_meta
 
 NO_SPARQL = (
     "is a memory store, which has no SPARQL: "
-    "build the same source with `graphwalker kg build SOURCE OUT --store oxigraph`, or use a SPARQL endpoint"
+    "build it again with --store oxigraph (`graphwalker kg build`, `graphwalker data import-kg`), "
+    "or use a SPARQL endpoint"
 )
 _START_SECONDS = 120.0  # to import pyoxigraph and open the database on a busy machine
 _GRACE_SECONDS = 5.0  # after which a worker whose parent is gone ends itself

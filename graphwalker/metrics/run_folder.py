@@ -60,7 +60,8 @@ def evaluations(run: Path) -> list[Evaluation]:
         return [Evaluation(run, run.resolve().name)]
     found = [_named(file.parent) for file in sorted(run.glob(f"eval/*/{TRAJECTORIES}"))]
     if not found:
-        raise UserError(f"{run}: no evaluations; expected {run / 'eval' / 'STAGE-SPLIT-DECODING' / TRAJECTORIES}")
+        expected = f"{run / TRAJECTORIES}, or {run / 'eval' / 'STAGE-SPLIT-DECODING' / TRAJECTORIES}"
+        raise UserError(f"{run}: no evaluations that are finished; expected {expected}")
     places = {name: number for number, name, _ in stages(run)}
     return sorted(found, key=lambda e: (_place(e.stage, places), e.stage, e.split, e.decoding))
 

@@ -46,5 +46,8 @@ class _Checked:
             raise UserError(f"question id {question.id!r} occurs twice")
         self._ids.add(question.id)
         if self._toolbox and self._to_run(question) and (unknown := self._toolbox.unknown_topics(question)):
-            raise UserError(f"question {question.id}: unknown topic entity {unknown[0]!r}")
+            raise UserError(
+                f"question {question.id}: unknown topic entity {unknown[0]!r}: the KG does not have it "
+                "(`graphwalker data import` with --kg leaves such questions out)"
+            )
         return question

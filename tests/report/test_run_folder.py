@@ -59,7 +59,7 @@ def test_a_folder_with_trajectories_is_a_run_of_its_own(run_folder):
 
 @pytest.mark.parametrize("make", [lambda run: run / "nowhere", lambda run: run / "stages"])
 def test_what_is_no_run_is_said_so(run_folder, make):
-    with pytest.raises(UserError, match="no such run folder|no evaluations"):
+    with pytest.raises(UserError, match="no such run folder|no evaluations.*trajectories.jsonl, or .*eval"):
         rescore(make(run_folder))
 
 
