@@ -1,7 +1,7 @@
-"""The HTTP server of the tests that need one on loopback."""
+"""The HTTP server of the tests that need one on loopback, and what their handlers share."""
 
 import sys
-from http.server import ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class LocalServer(ThreadingHTTPServer):
@@ -14,3 +14,22 @@ class LocalServer(ThreadingHTTPServer):
     def handle_error(self, request, client_address):
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
+
+
+class LocalHandler(BaseHTTPRequestHandler):
+    """Logs nothing; reads and writes whole bodies."""
+
+    def body(self) -> bytes:
+        return self.rfile.read(int(self.headers["Content-Length"]))
+
+    def reply(self, status: int, body: bytes | str, headers=()):
+        body = body.encode() if isinstance(body, str) else body
+        self.send_response(status)
+        for name, value in dict(headers).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments):
+        pass

@@ -3,7 +3,6 @@
 import json
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler
 
 import pytest
 
@@ -11,7 +10,7 @@ from graphwalker.cli import main
 from graphwalker.files import read_jsonl, write_jsonl
 from graphwalker.protocol.interactive import format_call, render_turn
 from graphwalker.types import Entity, Question, Trajectory
-from tests.local_server import LocalServer
+from tests.local_server import LocalHandler, LocalServer
 
 NAMED = '?e ns:type.object.name "{}"@en .'
 QUERY = 'SELECT ?x WHERE {{ ?e ns:type.object.name "{}"@en . ?e ns:{} ?x . }}'
@@ -46,21 +45,15 @@ def server():
     requests: list[dict] = []
     said: dict[str, int] = {}
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(LocalHandler):
         def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body = json.loads(self.body())
             requests.append(body)
             asked = [m["content"].rpartition("Q: ")[2] for m in body["messages"] if "Q: " in m["content"]][-1]
             said[asked] = said.get(asked, -1) + 1
             reply = SCRIPTS[asked][said[asked]] + "\nObservation: made up"
             data = json.dumps({"choices": [{"message": {"role": "assistant", "content": reply}}]}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *arguments):
-            pass
+            self.reply(200, data)
 
     http = LocalServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()

@@ -3,9 +3,8 @@
 import json
 import threading
 import time
-from http.server import BaseHTTPRequestHandler
 
-from tests.local_server import LocalServer
+from tests.local_server import LocalHandler, LocalServer
 
 
 class Scripted:
@@ -19,7 +18,7 @@ class Scripted:
         self.keys: set[str | None] = set()
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(LocalHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self):
@@ -27,7 +26,7 @@ class Scripted:
                 self.reply(200, json.dumps({"data": [{"id": "toy", "max_model_len": max_length}]}))
 
             def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                body = json.loads(self.body())
                 if self.path == "/detokenize":
                     return self.reply(200, json.dumps({"prompt": server.tokenizer.decode(body["tokens"])}))
                 server.requests.append(body)
@@ -37,15 +36,6 @@ class Scripted:
                 if isinstance(fault, int):
                     return self.reply(fault, "in trouble")
                 return self.reply(200, fault(answer) if fault else json.dumps(answer))
-
-            def reply(self, status, text):
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(text.encode())))
-                self.end_headers()
-                self.wfile.write(text.encode())
-
-            def log_message(self, *arguments):
-                pass
 
         self._http = LocalServer(("127.0.0.1", port), Handler)
         self.url = f"http://127.0.0.1:{self._http.server_port}"

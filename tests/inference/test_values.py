@@ -2,7 +2,6 @@
 
 import json
 import threading
-from http.server import BaseHTTPRequestHandler
 
 import pytest
 import torch
@@ -22,7 +21,7 @@ from graphwalker.search.sanitise import history
 from graphwalker.search.stored import StoredEpisode
 from graphwalker.train import tiny
 from graphwalker.types import Trajectory
-from tests.local_server import LocalServer
+from tests.local_server import LocalHandler, LocalServer
 
 
 @pytest.fixture(scope="module")
@@ -197,18 +196,12 @@ def test_a_message_without_room_loses_its_middle(model, toy_tokenizer):
 
 
 def test_a_judge_behind_a_server(toy_trajectories):
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(LocalHandler):
         def do_POST(self):
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            asked = json.loads(self.body())
             reply = f"Score: {len(asked['messages'][0]['content']) % 10}"
             body = json.dumps({"choices": [{"message": {"content": reply}}]}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *arguments):
-            pass
+            self.reply(200, body)
 
     server = LocalServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()

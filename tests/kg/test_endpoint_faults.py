@@ -10,7 +10,6 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler
 
 import httpx
 import pytest
@@ -29,7 +28,7 @@ from graphwalker.protocol.prompts import Prompt
 from graphwalker.protocol.render import NO_RELATIONS, NO_TRIPLES
 from graphwalker.report.page import render_report
 from graphwalker.tools.toolbox import Toolbox
-from tests.local_server import LocalServer
+from tests.local_server import LocalHandler, LocalServer
 
 TIMEOUT = 0.5
 PATIENT = 60.0  # on a machine that is busy with other things
@@ -61,18 +60,15 @@ class Proxy(LocalServer):
         self.server_close()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LocalHandler):
     protocol_version = "HTTP/1.1"
     server: Proxy
-
-    def log_message(self, *args):
-        pass
 
     def do_GET(self):
         self._answer(self.server.client.get(self.server.upstream + "?" + self.path.partition("?")[2]))
 
     def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        body = self.body()
         fault = self.server.fault()
         if fault == "hang":
             self.server.over.wait(20)
@@ -84,13 +80,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         if fault == "500":
-            self._send(500, b"trouble")
+            self.reply(500, b"trouble")
             return
         try:
             keep = {k: self.headers[k] for k in ("Content-Type", "Accept")}
             answer = self.server.client.post(self.server.upstream, content=body, headers=keep)
         except httpx.HTTPError:
-            self._send(502, b"upstream is down")
+            self.reply(502, b"upstream is down")
             return
         self._answer(answer, fault)
 
@@ -98,11 +94,11 @@ class _Handler(BaseHTTPRequestHandler):
         body = answer.content
         if fault == "anytime":
             empty = body.partition(b"<result>")[0] + b"</results></sparql>"
-            self._send(200, empty, {"X-SQL-State": "S1TAT", "X-SQL-Message": "Returning incomplete results"})
+            self.reply(200, empty, {"X-SQL-State": "S1TAT", "X-SQL-Message": "Returning incomplete results"})
         elif fault == "blank":
-            self._send(200, b"")
+            self.reply(200, b"")
         elif fault == "cut":
-            self._send(200, body[: len(body) // 2])
+            self.reply(200, body[: len(body) // 2])
         elif fault in ("drip", "short"):
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
@@ -113,15 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
                     break
             self.close_connection = True
         else:
-            self._send(answer.status_code, body)
-
-    def _send(self, status, body, headers=()):
-        self.send_response(status)
-        for name, value in dict(headers).items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+            self.reply(answer.status_code, body)
 
 
 @pytest.fixture(scope="module")
@@ -289,19 +277,13 @@ def test_the_server_is_killed_and_started_again_under_200_episodes(
     store.close()
 
 
-class _Rows(BaseHTTPRequestHandler):
+class _Rows(LocalHandler):
     """Gives the server's one row for whatever is asked."""
 
     def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
+        self.body()
         body = json.dumps({"head": {"vars": ["k"]}, "results": {"bindings": [self.server.row]}}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args):
-        pass
+        self.reply(200, body)
 
 
 @pytest.mark.parametrize("label", ["77", "-1", "5", "x", None])

@@ -7,9 +7,9 @@ import pytest
 
 from graphwalker.search.node import Node
 from graphwalker.search.requests import Expand, Score
-from graphwalker.search.searchers import SEARCHERS
 from graphwalker.search.settings import SearchConfig
 from graphwalker.search.tree import Tree
+from tests.search.driving import drive
 
 Actor = Callable[[Node, int], str]  # a state, and which of its samples: the turn
 
@@ -34,15 +34,7 @@ class Drive:
         self.calls = 0
 
     def __call__(self, tree: Tree) -> Tree:
-        steps = SEARCHERS[tree.config.searcher](tree)
-        answer = None
-        while True:
-            try:
-                request = steps.send(answer)
-            except StopIteration:
-                return tree
-            self.requests.append(request)
-            answer = self._answer(request)
+        return drive(tree, self.requests, self._answer)
 
     def _answer(self, request):
         if isinstance(request, Score):

@@ -12,11 +12,11 @@ from graphwalker.search import arg_scores as scores
 from graphwalker.search.arg_answers import answer_table
 from graphwalker.search.node import Node
 from graphwalker.search.requests import Begin, Consult, Judge, Verdict, Write, Written
-from graphwalker.search.searchers import find_searcher
 from graphwalker.search.settings import SearchConfig
 from graphwalker.search.tree import Tree
 from graphwalker.search.tree_json import tree_json
 from graphwalker.search.vote import winner
+from tests.search.driving import drive
 
 GOLDEN = Path(__file__).parent / "golden"
 CAPITAL, CONTAINS, CVT = "location.country.capital", "location.location.contains", "location.location.adjoin_s"
@@ -64,15 +64,7 @@ class Model:
         self.requests: list = []
 
     def __call__(self, tree: Tree) -> Tree:
-        steps = find_searcher(tree.config.searcher)(tree)
-        answer = None
-        while True:
-            try:
-                request = steps.send(answer)
-            except StopIteration:
-                return tree
-            self.requests.append(request)
-            answer = self.answer(request)
+        return drive(tree, self.requests, self.answer)
 
     def answer(self, request):
         if isinstance(request, Begin):

@@ -4,7 +4,6 @@ import json
 import logging
 import threading
 import time
-from http.server import BaseHTTPRequestHandler
 
 import pytest
 
@@ -12,7 +11,7 @@ from envs.factory import EnvConfig, env_factory
 from graphwalker.errors import KGUnavailable, UserError
 from graphwalker.tools.rerank import LLMReranker
 from graphwalker.tools.toolbox import Toolbox
-from tests.local_server import LocalServer
+from tests.local_server import LocalHandler, LocalServer
 
 RELATIONS = [f"place.thing.rel_{i}" for i in range(1, 8)]
 
@@ -27,10 +26,10 @@ class Server:
         self.headers: list[dict] = []
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(LocalHandler):
             def do_POST(self):
                 server.headers.append({"path": self.path, **self.headers})
-                server.requests.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                server.requests.append(json.loads(self.body()))
                 entry = server.script.pop(0) if len(server.script) > 1 else server.script[0]
                 if isinstance(entry, float):
                     time.sleep(entry)
@@ -38,13 +37,7 @@ class Server:
                 if isinstance(entry, str):
                     entry = 200, json.dumps({"choices": [{"message": {"role": "assistant", "content": entry}}]})
                 status, body = entry if isinstance(entry, tuple) else (entry, "no")
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body.encode())))
-                self.end_headers()
-                self.wfile.write(body.encode())
-
-            def log_message(self, *arguments):
-                pass
+                self.reply(status, body)
 
         self._http = LocalServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._http.server_port}/v1"

@@ -29,6 +29,20 @@ def make_model(toy_tokenizer):
 
 
 @pytest.fixture
+def foreign_model(tmp_path) -> str:
+    """The folder of a model whose tokenizer has turn tokens of its own."""
+    plain = tiny.train_tokenizer(["plain text"], 300)
+    core = plain.backend_tokenizer.to_str().replace("<|im_start|>", "<|user|>").replace("<|im_end|>", "<|end|>")
+    foreign = type(plain)(
+        tokenizer_object=type(plain.backend_tokenizer).from_str(core), eos_token="<|end|>", pad_token="<|pad|>"
+    )
+    folder = tmp_path / "foreign"
+    tiny.make_model(foreign, "qwen2", width=32, layers=1, heads=2).save_pretrained(folder)
+    foreign.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture
 def sft_config(tmp_path):
     def make(**options):
         defaults = {"output_dir": str(tmp_path / "sft"), "assistant_only_loss": True, "per_device_train_batch_size": 4}

@@ -154,16 +154,9 @@ def test_an_adapter_of_another_shape_is_refused(adapter, toy_tokenizer):
         models.load_for_training(adapter, toy_tokenizer, dataclasses.replace(LORA, lora_r=8))
 
 
-def test_new_turn_tokens_are_trained_or_refused(tmp_path, toy_tokenizer):
-    foreign = tiny.train_tokenizer(["plain text"], 300)
-    core = foreign.backend_tokenizer.to_str().replace("<|im_start|>", "<|user|>").replace("<|im_end|>", "<|end|>")
-    fast = type(foreign)(
-        tokenizer_object=type(foreign.backend_tokenizer).from_str(core), eos_token="<|end|>", pad_token="<|pad|>"
-    )
-    tiny.make_model(fast, "qwen2", width=32, layers=1, heads=2).save_pretrained(tmp_path / "foreign")
-    fast.save_pretrained(tmp_path / "foreign")
-    path = models.with_turn_tokens(str(tmp_path / "foreign"), str(tmp_path / "cache"))
-    assert path != str(tmp_path / "foreign")
+def test_new_turn_tokens_are_trained_or_refused(tmp_path, foreign_model):
+    path = models.with_turn_tokens(foreign_model, str(tmp_path / "cache"))
+    assert path != foreign_model
     tokenizer = load_tokenizer(path)
     assert models.with_turn_tokens(path, str(tmp_path / "cache")) == path
     with pytest.raises(UserError, match="LoRA would leave their embeddings untrained: set lora_modules_to_save"):

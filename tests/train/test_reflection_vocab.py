@@ -105,15 +105,8 @@ def test_a_checkpoint_without_them_is_named(toy_tokenizer):
         token_ids(toy_tokenizer.get_vocab(), "some/folder")
 
 
-def test_turn_tokens_come_along(tmp_path):
-    plain = tiny.train_tokenizer(["plain text"], 300)
-    core = plain.backend_tokenizer.to_str().replace("<|im_start|>", "<|user|>").replace("<|im_end|>", "<|end|>")
-    foreign = type(plain)(
-        tokenizer_object=type(plain.backend_tokenizer).from_str(core), eos_token="<|end|>", pad_token="<|pad|>"
-    )
-    tiny.make_model(foreign, "qwen2", width=32, layers=1, heads=2).save_pretrained(tmp_path / "foreign")
-    foreign.save_pretrained(tmp_path / "foreign")
-    path = with_reflection_tokens(str(tmp_path / "foreign"), str(tmp_path / "cache"))
+def test_turn_tokens_come_along(tmp_path, foreign_model):
+    path = with_reflection_tokens(foreign_model, str(tmp_path / "cache"))
     tokenizer = load_tokenizer(path)
     assert tokenizer.eos_token == "<|im_end|>"
     assert load_model(path, tokenizer).get_input_embeddings().num_embeddings == len(tokenizer)
