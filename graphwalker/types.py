@@ -5,15 +5,11 @@ disk are JSON Lines; each carries ``schema: 1``.
 """
 
 import dataclasses
-import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from reprlib import repr as shown  # short, whatever the value
 from typing import Any, Literal, Self, get_args
 
-from graphwalker.errors import UserError
-
-SCHEMA = 1
+from graphwalker import fields
+from graphwalker.fields import SCHEMA
 
 Status = Literal[
     "ok",  # the KG answered
@@ -33,84 +29,11 @@ RAN: frozenset[str] = frozenset({"ok", "empty"})
 """The statuses of a query that was run, whatever it found; all others are errors of the agent or outages."""
 Kind = Literal["query", "answer", "none"]
 ENDINGS: tuple[str, ...] = get_args(Ending)
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _record(value) -> dict[str, Any]:
     """A dataclass as JSON-ready values (tuples become lists), tagged with the schema version."""
     return {"schema": SCHEMA, **dataclasses.asdict(value)}
-
-
-def _fields(cls, record: Any, convert: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
-    """The constructor arguments in a record, each converted; raises ``UserError`` that names the field at fault."""
-    if not isinstance(record, dict):
-        raise UserError(f"expected an object with the fields of a {cls.__name__}, got {shown(record)}")
-    version = record.get("schema", SCHEMA)
-    if version != SCHEMA:
-        raise UserError(f"{cls.__name__} has schema {shown(version)}; this version reads schema {SCHEMA}")
-    declared = {f.name: f for f in dataclasses.fields(cls)}
-    unknown = sorted(set(record) - set(declared) - {"schema"})
-    if unknown:
-        raise UserError(f"unknown field {unknown[0]!r} in a {cls.__name__}; its fields are {', '.join(declared)}")
-    required = [
-        name
-        for name, f in declared.items()
-        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING and name not in record
-    ]
-    if required:
-        raise UserError(f"field {required[0]!r} is missing in a {cls.__name__}")
-    values = {}
-    for name in (name for name in declared if name in record):
-        try:
-            values[name] = convert[name](record[name])
-        except UserError as error:
-            raise UserError(f"{name}: {error}") from None
-    return values
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise UserError(f"expected a string, got {shown(value)}")
-    if _SURROGATE.search(value):
-        raise UserError(f"half a surrogate pair is no text, got {shown(value)}")
-    return value
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise UserError(f"expected a whole number from 0 on, got {shown(value)}")
-    return value
-
-
-def _object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise UserError(f"expected an object, got {shown(value)}")
-    return value
-
-
-def _one_of(values: tuple[str, ...]) -> Callable[[Any], Any]:
-    def converted(value: Any) -> Any:
-        if value not in values:
-            raise UserError(f"expected one of {', '.join(values)}, got {shown(value)}")
-        return value
-
-    return converted
-
-
-def _optional(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else convert(value)
-
-
-def _list_of(convert: Callable[[Any], Any]) -> Callable[[Any], tuple]:
-    def converted(value: Any) -> tuple:
-        if not isinstance(value, (list, tuple)):
-            raise UserError(f"expected a list, got {shown(value)}")
-        return tuple(convert(item) for item in value)
-
-    return converted
-
-
-_strings = _list_of(_text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +49,7 @@ class Triple:
 
     @classmethod
     def from_json(cls, record: Any) -> Self:
-        return cls(**_fields(cls, record, {"head": _text, "relation": _text, "tail": _text}))
+        return cls(**fields.fields_of(cls, record, {"head": fields.text, "relation": fields.text, "tail": fields.text}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +62,8 @@ class Entity:
 
     @classmethod
     def from_json(cls, record: Any) -> Self:
-        return cls(**_fields(cls, record, {"name": _text, "id": _optional(_text), "aliases": _strings}))
+        known = {"name": fields.text, "id": fields.optional(fields.text), "aliases": fields.strings}
+        return cls(**fields.fields_of(cls, record, known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +77,14 @@ class Parse:
 
     @classmethod
     def from_json(cls, record: Any) -> Self:
-        entities = _list_of(Entity.from_json)
+        entities = fields.list_of(Entity.from_json)
         known = {
             "topic_entities": entities,
             "answers": entities,
-            "sparql": _optional(_text),
-            "paths": _list_of(_strings),
+            "sparql": fields.optional(fields.text),
+            "paths": fields.list_of(fields.strings),
         }
-        return cls(**_fields(cls, record, known))
+        return cls(**fields.fields_of(cls, record, known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,21 +115,21 @@ class Question:
 
     @classmethod
     def from_json(cls, record: Any) -> Self:
-        entities = _list_of(Entity.from_json)
+        entities = fields.list_of(Entity.from_json)
         known = {
-            "id": _text,
-            "text": _text,
+            "id": fields.text,
+            "text": fields.text,
             "topic_entities": entities,
             "answers": entities,
-            "dataset": _text,
-            "split": _text,
-            "structure": _text,
-            "hops": _optional(_count),
-            "sparql": _optional(_text),
-            "paths": _list_of(_strings),
-            "parses": _list_of(Parse.from_json),
+            "dataset": fields.text,
+            "split": fields.text,
+            "structure": fields.text,
+            "hops": fields.optional(fields.count),
+            "sparql": fields.optional(fields.text),
+            "paths": fields.list_of(fields.strings),
+            "parses": fields.list_of(Parse.from_json),
         }
-        return cls(**_fields(cls, record, known))
+        return cls(**fields.fields_of(cls, record, known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +153,9 @@ class Turn:
 
     @classmethod
     def from_json(cls, record: Any) -> Self:
-        texts = dict.fromkeys(("text", "thought", "action", "observation"), _text)
-        return cls(**_fields(cls, record, {**texts, "kind": _one_of(get_args(Kind)), "status": _one_of(STATUSES)}))
+        texts = dict.fromkeys(("text", "thought", "action", "observation"), fields.text)
+        known = {**texts, "kind": fields.one_of(get_args(Kind)), "status": fields.one_of(STATUSES)}
+        return cls(**fields.fields_of(cls, record, known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,10 +183,10 @@ class Trajectory:
     def from_json(cls, record: Any) -> Self:
         known = {
             "question": Question.from_json,
-            "turns": _list_of(Turn.from_json),
-            "answer": _optional(_strings),
-            "ending": _one_of(ENDINGS),
-            **dict.fromkeys(("sample", "prompt_tokens", "completion_tokens", "observation_tokens"), _count),
-            "extra": _object,
+            "turns": fields.list_of(Turn.from_json),
+            "answer": fields.optional(fields.strings),
+            "ending": fields.one_of(ENDINGS),
+            **dict.fromkeys(("sample", "prompt_tokens", "completion_tokens", "observation_tokens"), fields.count),
+            "extra": fields.mapping,
         }
-        return cls(**_fields(cls, record, known))
+        return cls(**fields.fields_of(cls, record, known))

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from graphwalker.fields import SCHEMA
 from graphwalker.metrics.bootstrap import RESAMPLES, Interval, mean_interval, random_stream, table_intervals
 from graphwalker.metrics.trajectory import ERROR_STATUSES, METRICS, EpisodeScore, score_trajectory
-from graphwalker.types import ENDINGS, SCHEMA, Trajectory
+from graphwalker.types import ENDINGS, Trajectory
 
 METRICS_VERSION = 2
 PASS_AT_K = ("em", "em_set")  # the rewards whose Pass@k is reported

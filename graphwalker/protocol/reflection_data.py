@@ -1,13 +1,14 @@
 """What ArG's generator is trained on: a path's text, and the candidates that were judged along it."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from reprlib import repr as shown
 from typing import Any, Self
 
+from graphwalker import fields
 from graphwalker.errors import UserError
-from graphwalker.types import SCHEMA, Entity, Question
+from graphwalker.fields import SCHEMA
+from graphwalker.types import Entity, Question
 
 KINDS = ("relation", "entity", "rationality", "utility")
 
@@ -46,9 +47,12 @@ class ReflectionRecord:
     @classmethod
     def from_json(cls, record: Any) -> Self:
         """A checked record. Raises `UserError` that names the field at fault."""
-        known = {"question": Question.from_json, "topic": Entity.from_json, "text": _string, "ended": _boolean}
-        values = _values(record, cls, {**known, "branches": _list})
-        branches = tuple(_branch(branch, len(values["text"])) for branch in values.pop("branches", ()))
+        known = {"question": Question.from_json, "topic": Entity.from_json, "text": fields.text}
+        values = fields.fields_of(cls, record, {**known, "ended": fields.boolean, "branches": fields.list_of(_branch)})
+        branches = values.pop("branches", ())
+        for branch in branches:
+            if branch.at > len(values["text"]):
+                raise UserError(f"branches: at: {branch.at}, but the text has {len(values['text'])} characters")
         return cls(**values, branches=branches)
 
     def texts(self) -> Iterator[str]:
@@ -58,54 +62,7 @@ class ReflectionRecord:
             yield branch.read + branch.trained
 
 
-def _branch(record: Any, length: int) -> Branch:
-    fields = {"kind": _string, "at": _count, "read": _string, "trained": _string, "ended": _boolean}
-    branch = Branch(**_values(record, Branch, fields))
-    if branch.kind not in KINDS:
-        raise UserError(f"kind: expected one of {', '.join(KINDS)}, got {shown(branch.kind)}")
-    if branch.at > length:
-        raise UserError(f"at: {branch.at}, but the text has {length} characters")
-    return branch
-
-
-def _values(record: Any, cls: type, convert: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
-    if not isinstance(record, dict):
-        raise UserError(f"expected an object with the fields of a {cls.__name__}, got {shown(record)}")
-    if record.get("schema", SCHEMA) != SCHEMA:
-        raise UserError(f"{cls.__name__} has schema {shown(record['schema'])}; this version reads schema {SCHEMA}")
-    if unknown := sorted(record.keys() - convert.keys() - {"schema"}):
-        raise UserError(f"unknown field {unknown[0]!r} in a {cls.__name__}; its fields are {', '.join(convert)}")
-    required = [f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING]
-    if missing := [name for name in required if name not in record]:
-        raise UserError(f"field {missing[0]!r} is missing in a {cls.__name__}")
-    values = {}
-    for name in (name for name in convert if name in record):
-        try:
-            values[name] = convert[name](record[name])
-        except UserError as error:
-            raise UserError(f"{name}: {error}") from None
-    return values
-
-
-def _string(value: Any) -> str:
-    if not isinstance(value, str):
-        raise UserError(f"expected a string, got {shown(value)}")
-    return value
-
-
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise UserError(f"expected true or false, got {shown(value)}")
-    return value
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise UserError(f"expected a whole number from 0 on, got {shown(value)}")
-    return value
-
-
-def _list(value: Any) -> list:
-    if not isinstance(value, list):
-        raise UserError(f"expected a list, got {shown(value)}")
-    return value
+def _branch(record: Any) -> Branch:
+    texts = dict.fromkeys(("read", "trained"), fields.text)
+    known = {**texts, "kind": fields.one_of(KINDS), "at": fields.count, "ended": fields.boolean}
+    return Branch(**fields.fields_of(Branch, record, known))

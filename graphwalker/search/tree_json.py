@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from graphwalker.fields import SCHEMA
 from graphwalker.search.node import Node
 from graphwalker.search.tree import Tree
 from graphwalker.search.vote import candidates
-from graphwalker.types import SCHEMA
 
 
 def tree_json(tree: Tree, question_id: str) -> dict[str, Any]:
