@@ -53,13 +53,18 @@ def main(default: Path = DEFAULT) -> None:
         memory.check_memory(training, path, model_args)
     tokenizer = load.load_tokenizer(path)
     model, peft_config = models.load_for_training(path, tokenizer, model_args)
-    sft_data.check_packing(training, model.config)
+    sft_data.settle_packing(training, model)
     asked = (reflection.messages(record.question, record.topic, prompt) for record in records)
     preflight.check_prompts(asked, tokenizer, model, training.max_length, "max_length")
     maker = RowMaker(tokenizer, prompt, paragraphs=data.paragraphs, branches=data.branches, seed=training.seed)
     rows = maker.dataset(records)
-    trainer = SFTTrainer(
-        model=model, args=training, train_dataset=rows, processing_class=tokenizer, peft_config=peft_config
+    trainer = session.make_trainer(
+        SFTTrainer,
+        model=model,
+        args=training,
+        train_dataset=rows,
+        processing_class=tokenizer,
+        peft_config=peft_config,
     )
     sft_data.report_cut(trainer)
     masks.check_sft(trainer, len(rows))

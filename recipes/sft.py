@@ -20,7 +20,6 @@ from graphwalker.protocol import chat
 from graphwalker.protocol.interactive import PROTOCOL
 from graphwalker.train import masks, memory, mixture, models, preflight, session, sft_data
 from graphwalker.train.configs import HardwareConfig, TinyConfig, TrajectoryData
-from graphwalker.train.packed_attention import attend_apart
 
 DEFAULT = Path(__file__).parent / "sft" / "tiny_demo.yaml"
 
@@ -58,9 +57,7 @@ def main(default: Path = DEFAULT) -> None:
         memory.check_memory(training, path, model_args)
     tokenizer = load.load_tokenizer(path)
     model, peft_config = models.load_for_training(path, tokenizer, model_args)
-    sft_data.check_packing(training, model.config)
-    if training.packing or training.padding_free:
-        attend_apart(model)
+    sft_data.settle_packing(training, model)
     asked = (prompt.messages(trajectory.question) for trajectory in trajectories)
     preflight.check_prompts(asked, tokenizer, model, training.max_length, "max_length")
     trainer = session.make_trainer(

@@ -11,6 +11,7 @@ from graphwalker.errors import UserError
 from graphwalker.files import read_jsonl
 from graphwalker.protocol import chat
 from graphwalker.protocol.prompts import Prompt
+from graphwalker.train.packed_attention import attend_apart
 from graphwalker.types import Question, Trajectory
 
 
@@ -56,6 +57,13 @@ def check_protocol(trajectories: Iterable[Trajectory], protocol: str) -> None:
                 f"the trajectory of question {trajectory.question.id} is of the protocol {own}, the config's is "
                 f"{protocol}: set protocol: {own}, or name other trajectories"
             )
+
+
+def settle_packing(training: Any, model: Any) -> None:
+    """Refuse packing as `check_packing` does, else let the model attend to each packed episode by itself."""
+    check_packing(training, model.config)
+    if training.packing or training.padding_free:
+        attend_apart(model)
 
 
 def check_packing(training: Any, model_config: Any) -> None:
