@@ -1,12 +1,14 @@
 """The demo KG with SPARQL and an actor's trajectories on it, made once."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from data_pipelines.actor import actor_trajectories
 from data_pipelines.demo_kg import build_demo_kg
 from data_pipelines.importers.counts import Counts
+from data_pipelines.made_once import made_once
 from envs.factory import EnvConfig, kbqa_env_factory
-from graphwalker.files import atomic_files, dump_json, dump_jsonl, parse_json, read_jsonl
+from graphwalker.files import read_jsonl
 from graphwalker.types import Trajectory
 
 QUESTIONS = 3_000  # of GraphSynth's, which no test has
@@ -26,15 +28,11 @@ def prepare_actor_demo(data: str | Path, env: EnvConfig, *, questions: int = QUE
         build_demo_kg(env.kg, store="oxigraph", progress=progress)
     shown = {"names": env.names_shown, "patterns": env.patterns_shown, "rows": env.rows_shown}
     settings = {"recipe": RECIPE, "questions": questions, "max_turns": env.max_turns, **shown}
-    out, beside = data / "actor.jsonl", data / "actor.counts.json"
-    try:
-        if out.is_file() and parse_json(beside.read_bytes())["settings"] == settings:
-            return
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # not there, or not whole: made below
-    trajectories = read_jsonl(data / "graphsynth.jsonl", Trajectory)
-    asked = [trajectory.question for _, trajectory in zip(range(questions), trajectories, strict=False)]
-    bar, counts = tqdm(asked, desc="actor", unit=" questions", disable=not progress), Counts()
-    with atomic_files(out, beside) as (handle, counted):
-        dump_jsonl(handle, actor_trajectories(bar, kbqa_env_factory(env)(), counts=counts))
-        dump_json(counted, {"settings": settings, **counts.to_json()})
+
+    def make(counts: Counts) -> Iterator[Trajectory]:
+        trajectories = read_jsonl(data / "graphsynth.jsonl", Trajectory)
+        asked = [trajectory.question for _, trajectory in zip(range(questions), trajectories, strict=False)]
+        bar = tqdm(asked, desc="actor", unit=" questions", disable=not progress)
+        return actor_trajectories(bar, kbqa_env_factory(env)(), counts=counts)
+
+    made_once(data / "actor.jsonl", settings, make)

@@ -8,10 +8,10 @@ learned (``extra["detours"]``).
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from data_pipelines.side_by_side import side_by_side
 from data_pipelines.support import unsupported
 from envs.kbqa_env import KBQAEnv
 from graphwalker.protocol import chat
@@ -120,10 +120,4 @@ def _is_detour(turn: Turn) -> bool:
 
 def annotations(questions: Iterable[Question], annotate: Annotator, *, parallel: int = 4) -> Iterator[Annotation]:
     """The annotations of the questions in their order, `parallel` of them being made at a time."""
-    with ThreadPoolExecutor(parallel) as pool:
-        futures = [pool.submit(annotate, question) for question in questions]
-        try:
-            for future in futures:
-                yield future.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    yield from side_by_side(annotate, questions, parallel)

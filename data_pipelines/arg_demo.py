@@ -1,5 +1,6 @@
 """ArG's training texts on the demo KG, made once."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from data_pipelines.arg_candidates import ArgSettings
@@ -7,9 +8,11 @@ from data_pipelines.arg_critic import RuleCritic
 from data_pipelines.arg_paths import PathSearch
 from data_pipelines.arg_texts import ArgMaker, arg_records
 from data_pipelines.importers.counts import Counts
-from graphwalker.files import atomic_files, dump_json, dump_jsonl, file_hash, parse_json, read_jsonl
+from data_pipelines.made_once import made_once
+from graphwalker.files import file_hash, read_jsonl
 from graphwalker.kg.hops import Hops
 from graphwalker.kg.open import open_kg
+from graphwalker.protocol.reflection_data import ReflectionRecord
 from graphwalker.tools.questions import read_questions
 from graphwalker.tools.retriever import BM25Retriever
 from graphwalker.types import Question, Trajectory
@@ -29,18 +32,14 @@ def prepare_arg_demo(data: str | Path, kg: str | Path, *, synth: int = SYNTH, pr
     data = Path(data)
     files = [data / "train.jsonl", data / "graphsynth.jsonl"]
     settings = {"recipe": RECIPE, "synth": synth, "paths": PATHS, "questions": [file_hash(file) for file in files]}
-    out, beside = data / "arg.jsonl", data / "arg.counts.json"
-    try:
-        if out.is_file() and parse_json(beside.read_bytes())["settings"] == settings:
-            return
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # not there, or not whole: made below
-    search, counts = PathSearch(Hops(open_kg(kg))), Counts()
-    maker = ArgMaker(search, BM25Retriever(), RuleCritic(search), ArgSettings(k_paths=PATHS))
-    bar = tqdm(_questions(files[0], files[1], synth), desc="arg", unit=" questions", disable=not progress)
-    with atomic_files(out, beside) as (handle, counted):
-        dump_jsonl(handle, arg_records(bar, maker, counts))
-        dump_json(counted, {"settings": settings, **counts.to_json()})
+
+    def make(counts: Counts) -> Iterator[ReflectionRecord]:
+        search = PathSearch(Hops(open_kg(kg)))
+        maker = ArgMaker(search, BM25Retriever(), RuleCritic(search), ArgSettings(k_paths=PATHS))
+        bar = tqdm(_questions(files[0], files[1], synth), desc="arg", unit=" questions", disable=not progress)
+        return arg_records(bar, maker, counts)
+
+    made_once(data / "arg.jsonl", settings, make)
 
 
 def _questions(train: Path, trajectories: Path, synth: int) -> list[Question]:

@@ -83,9 +83,7 @@ class PathSearch:
 
     def tails(self, node: str, edge: Edge) -> list[str]:
         """Where an edge leads, sorted; of a hub's, which the store gives in its own order, the first ``hub`` ones."""
-        relation, inverse = edge
-        triples = self.store.match(None if inverse else node, relation, node if inverse else None)
-        return sorted({t.head if inverse else t.tail for t in islice(triples, self.hub)} - {node})
+        return self.hops.tails(node, edge, self.hub)
 
     def reached(self, topic: str, edges: Sequence[Edge]) -> set[str]:
         """The nodes that a sequence of edges leads to, followed from at most ``hub`` nodes a hop."""

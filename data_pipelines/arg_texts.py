@@ -6,7 +6,6 @@ wrong step that was taken (unreasonable), and a wrong answer (of little use).
 """
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -14,10 +13,9 @@ from data_pipelines.arg_candidates import ArgSettings, chance, relations, sample
 from data_pipelines.arg_critic import Case, Critic, Gold, answer_ids, gold_of
 from data_pipelines.arg_paths import Hop, Path, PathSearch
 from data_pipelines.importers.counts import Counts
+from data_pipelines.side_by_side import side_by_side
 from graphwalker.kg.hops import Edge
 from graphwalker.protocol.reflection import (
-    PARAGRAPH,
-    PARAGRAPH_END,
     PARTIALLY_RELEVANT,
     RETRIEVE_ENTITY,
     RETRIEVE_RELATION,
@@ -25,7 +23,7 @@ from graphwalker.protocol.reflection import (
     UNRELEVANT,
     UTILITY,
     answer,
-    write_name,
+    enclosed,
     write_relation,
 )
 from graphwalker.protocol.reflection_data import Branch, ReflectionRecord
@@ -97,15 +95,9 @@ def arg_records(
         own = Counts()
         return maker.records(question, own), own
 
-    with ThreadPoolExecutor(parallel) as pool:
-        futures = [pool.submit(work, question) for question in questions]
-        try:
-            for future in futures:
-                records, own = future.result()
-                counts.add(own)
-                yield from records
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    for records, own in side_by_side(work, questions, parallel):
+        counts.add(own)
+        yield from records
 
 
 class _NoLabel(Exception):
@@ -227,12 +219,8 @@ class _Writer:
         return self.search.hops.name(node)
 
     def _entity_text(self, hop: Hop) -> str:
-        return _paragraph(self._name(hop.node))
+        return enclosed(self._name(hop.node))
 
 
 def _relation(edge: Edge) -> str:
-    return _paragraph(write_relation(*edge))
-
-
-def _paragraph(name: str) -> str:
-    return PARAGRAPH + write_name(name) + PARAGRAPH_END
+    return enclosed(write_relation(*edge))

@@ -11,6 +11,8 @@ Shapes: R rows in all, B rows in this pass, T new tokens, H key/value heads, L c
 import torch
 from transformers.cache_utils import Cache
 
+Rows = int | list[int]
+
 
 class _Pass:
     """Which rows one forward pass touches; shared by all layers of a cache."""
@@ -62,20 +64,10 @@ class _AttentionRows:
         index = current.index.to(keys.device)
         return self.keys[:, :, :width][index], self.values[:, :, :width][index]
 
-    def move(self, source: int, target: int, length: int) -> None:
+    def copy(self, source: Rows, target: Rows, length: int) -> None:
         if length:  # else there may be no room yet
-            self.keys[target, :, :length] = self.keys[source, :, :length]
-            self.values[target, :, :length] = self.values[source, :, :length]
-
-    def copy(self, sources: list[int], targets: list[int], length: int) -> None:
-        if length:
             for kept in (self.keys, self.values):
-                kept[targets, :, :length] = kept[sources, :, :length]
-
-    def swap(self, one: int, other: int, length: int) -> None:
-        if length:
-            for kept in (self.keys, self.values):
-                kept[[one, other], :, :length] = kept[[other, one], :, :length]
+                kept[target, :, :length] = kept[source, :, :length]
 
     def clear(self, row: int) -> None:
         """Nothing to do: positions past a row's length are masked."""
@@ -103,17 +95,9 @@ class _ConvolutionRows:
         self.state[index] = joined.gather(2, last[:, None, :].expand(-1, joined.shape[1], -1))
         return joined
 
-    def move(self, source: int, target: int, length: int) -> None:
+    def copy(self, source: Rows, target: Rows, length: int) -> None:
         if self.state is not None:
             self.state[target] = self.state[source]
-
-    def copy(self, sources: list[int], targets: list[int], length: int) -> None:
-        if self.state is not None:
-            self.state[targets] = self.state[sources]
-
-    def swap(self, one: int, other: int, length: int) -> None:
-        if self.state is not None:
-            self.state[[one, other]] = self.state[[other, one]]
 
     def clear(self, row: int) -> None:
         if self.state is not None:
@@ -161,24 +145,20 @@ class RaggedCache(Cache):
         """Copy a row's state onto another row."""
         length = self.lengths[target] = self.lengths[source]
         for layer in self.layers:
-            layer.move(source, target, length)
+            layer.copy(source, target, length)
 
     @torch.inference_mode()
     def copy(self, sources: list[int], targets: list[int]) -> None:
-        """Copy rows onto other rows, all at once; no row is both."""
-        for source, target in zip(sources, targets, strict=True):
-            self.lengths[target] = self.lengths[source]
-        longest = max((self.lengths[source] for source in sources), default=0)
+        """Copy rows onto other rows, all at once, so that a row may be both."""
+        lengths = [self.lengths[source] for source in sources]
+        for target, length in zip(targets, lengths, strict=True):
+            self.lengths[target] = length
         for layer in self.layers:
-            layer.copy(sources, targets, longest)
+            layer.copy(sources, targets, max(lengths, default=0))
 
-    @torch.inference_mode()
     def swap(self, one: int, other: int) -> None:
         """Exchange the states of two rows."""
-        self.lengths[one], self.lengths[other] = self.lengths[other], self.lengths[one]
-        length = max(self.lengths[one], self.lengths[other])
-        for layer in self.layers:
-            layer.swap(one, other, length)
+        self.copy([one, other], [other, one])
 
     @torch.inference_mode()
     def clear(self, row: int) -> None:

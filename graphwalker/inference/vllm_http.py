@@ -106,15 +106,7 @@ class VLLMServer:
 
     def ask(self, prompt: list[int], parameters: dict[str, Any]) -> "Future[Turn]":
         """Ask for one turn; ``parameters`` are vLLM's sampling parameters. Its result may raise ``UserError``."""
-        body = {
-            **parameters,
-            "model": self.model,
-            "prompt": prompt,
-            "add_special_tokens": False,
-            "return_token_ids": True,
-            "return_tokens_as_token_ids": True,
-        }
-        return self._run(self._retried(self._turn, body))
+        return self._run(self._retried(self._turn, self._body(prompt, parameters)))
 
     def read(self, ids: list[int]) -> "Future[list[float]]":
         """Ask for the log-probability of every token but the first. Its result may raise ``UserError``."""
@@ -136,15 +128,7 @@ class VLLMServer:
         Its result has the log-probabilities of the tokens that might have come, and, with ``prompt_logprobs``, those of
         the prompt from its second token on. It may raise ``UserError``.
         """
-        body = {
-            **parameters,
-            "model": self.model,
-            "prompt": prompt,
-            "add_special_tokens": False,
-            "return_token_ids": True,
-            "return_tokens_as_token_ids": True,
-        }
-        return self._run(self._retried(self._choose, body))
+        return self._run(self._retried(self._choose, self._body(prompt, parameters)))
 
     def text(self, ids: list[int]) -> str | None:
         """The text of token ids by the server's own tokenizer; None where it does not tell."""
@@ -155,6 +139,17 @@ class VLLMServer:
         if self._loop.is_running():
             self._run(self._shut()).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _body(self, prompt: list[int], parameters: dict[str, Any]) -> dict[str, Any]:
+        """What is sent to have tokens made after a prompt, and told by their ids."""
+        return {
+            **parameters,
+            "model": self.model,
+            "prompt": prompt,
+            "add_special_tokens": False,
+            "return_token_ids": True,
+            "return_tokens_as_token_ids": True,
+        }
 
     def _run(self, work: Any) -> Future:
         return asyncio.run_coroutine_threadsafe(work, self._loop)

@@ -6,6 +6,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
 from graphwalker.kg.store import KGStore
 
@@ -42,6 +43,13 @@ class Hops:
         shown = found[:limit]
         return Ends(tuple(end for _, end in shown), tuple(name for name, _ in shown), len(found))
 
+    def tails(self, node: str, edge: Edge, most: int | None = None) -> list[str]:
+        """The ids that an edge leads to, sorted, without the node itself; of more than ``most`` edges, the first that
+        the store gives."""
+        relation, inverse = edge
+        triples = self.store.match(None if inverse else node, relation, node if inverse else None)
+        return sorted({t.head if inverse else t.tail for t in islice(triples, most)} - {node})
+
     def name(self, node: str) -> str:
         """The node's name, a literal's text, or its id where it has none."""
         return self.store.names([node])[0] or node
@@ -58,8 +66,6 @@ class Hops:
         return tuple(sorted(out | back))
 
     def _ends(self, node: str, edge: Edge) -> tuple[tuple[str, str], ...]:
-        relation, inverse = edge
-        triples = self.store.match(None if inverse else node, relation, node if inverse else None)
-        nodes = sorted({t.head if inverse else t.tail for t in triples} - {node})
+        nodes = self.tails(node, edge)
         names = self.store.names(nodes)
         return tuple(sorted((name or end, end) for name, end in zip(names, nodes, strict=True)))

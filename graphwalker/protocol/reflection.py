@@ -150,7 +150,12 @@ def paragraph(kind: RetrievedKind, name: str) -> str:
     >>> paragraph("entity", "Paris")
     '[Entity Retrieval]<paragraph>Paris</paragraph>'
     """
-    return f"{RETRIEVE_RELATION if kind == 'relation' else RETRIEVE_ENTITY}{PARAGRAPH}{write_name(name)}{PARAGRAPH_END}"
+    return (RETRIEVE_RELATION if kind == "relation" else RETRIEVE_ENTITY) + enclosed(name)
+
+
+def enclosed(name: str) -> str:
+    """What was retrieved, without the token that asked for it."""
+    return PARAGRAPH + write_name(name) + PARAGRAPH_END
 
 
 def answer(names: Iterable[str], utility: int | None = None) -> str:
