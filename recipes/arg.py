@@ -4,7 +4,7 @@ The tokens are added to the model's vocabulary first, unless it has them. Traine
 is retrieved on the path (`paragraphs` switches it off), the labels, the answer and its end of turn; of a candidate that
 is not followed only its label.
 
-On a CPU, in minutes:  accelerate launch recipes/arg.py
+On a CPU, in minutes:  make demo && accelerate launch recipes/arg.py
 On several GPUs:       accelerate launch --config_file launch/accelerate/zero3.yaml recipes/arg.py --config FILE.yaml
 """
 

@@ -12,7 +12,7 @@ from graphwalker.metrics.aggregate import plain_interval
 from graphwalker.metrics.bootstrap import RESAMPLES, random_stream, table_intervals
 from graphwalker.metrics.normalise import normalise
 from graphwalker.protocol.escape import unescape_name
-from graphwalker.rewards import Reward, em, em_set, f1, is_gold
+from graphwalker.rewards import Reward, em, em_set, f1, hits_at_1, is_gold
 from graphwalker.types import Entity, Trajectory
 
 TOP = 5  # predictions that MaxF1@5 and Empty%@5 look at
@@ -43,7 +43,14 @@ def em_hit(given: Sequence[str], gold: Sequence[Entity]) -> float:
     return float(any(is_gold(name, gold) for name in given))
 
 
-MEASURES: Mapping[str, Reward] = {"f1": f1, "rhits@1": rhits_at_1, "em_hit": em_hit, "em": em, "em_set": em_set}
+MEASURES: Mapping[str, Reward] = {
+    "f1": f1,
+    "hits@1": hits_at_1,  # what ArG reports
+    "rhits@1": rhits_at_1,
+    "em_hit": em_hit,
+    "em": em,
+    "em_set": em_set,
+}
 ACCURACY = "em_set"
 """What KQA Pro calls accuracy: the predicted answers and the gold ones correspond one to one (Cao et al. 2022)."""
 

@@ -3,14 +3,18 @@
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Literal, Self
 
 from graphwalker import fields
-from graphwalker.errors import UserError
+from graphwalker.errors import FileFormatError, UserError
 from graphwalker.fields import SCHEMA
+from graphwalker.files import read_jsonl
 from graphwalker.types import Entity, Question
 
 KINDS = ("relation", "entity", "rationality", "utility")
+Paragraphs = Literal["path", "relations", "all", "none"]
+"""Where what stands in a paragraph is trained (`graphwalker.train.reflection_rows`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,15 @@ class ReflectionRecord:
         yield self.text
         for branch in self.branches:
             yield branch.read + branch.trained
+
+
+def holds_reflections(path: Path) -> bool:
+    """Whether a JSONL file's first record is one of these rather than a trajectory."""
+    try:
+        first = next(read_jsonl(path), None)
+    except FileFormatError:
+        return False  # whoever reads the file as what it should be says what is wrong with it
+    return isinstance(first, dict) and "turns" not in first and "text" in first
 
 
 def _branch(record: Any) -> Branch:

@@ -5,6 +5,7 @@ from typing import Literal
 
 from graphwalker.episode_rewards import EPISODE_REWARDS
 from graphwalker.errors import UserError, at_least
+from graphwalker.protocol.reflection_data import Paragraphs
 
 
 @dataclass
@@ -103,11 +104,11 @@ class ReflectionData(MixedData):
 
     texts: str | None = field(default=None, metadata={"help": "JSONL of paths and their candidates (data arg)."})
     max_texts: int | None = field(default=None, metadata={"help": "Use only the first so many paths."})
-    paragraphs: Literal["path", "all", "none"] = field(
+    paragraphs: Paragraphs = field(
         default="path",
         metadata={
-            "help": "Where what is retrieved is trained too (Eq. 3): on the path, also of candidates that are not "
-            "followed, or nowhere."
+            "help": "Where what is retrieved is trained too (Eq. 3): on the path, of its relations alone, also of "
+            "candidates that are not followed, or nowhere."
         },
     )
     branches: int = field(

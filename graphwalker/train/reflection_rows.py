@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from datasets import Dataset
@@ -14,12 +14,12 @@ from graphwalker.files import read_jsonl
 from graphwalker.inference.chat_tokens import ChatTokens
 from graphwalker.protocol import reflection
 from graphwalker.protocol.prompts import Prompt
-from graphwalker.protocol.reflection_data import Branch, ReflectionRecord
+from graphwalker.protocol.reflection_data import Branch, Paragraphs, ReflectionRecord
 from graphwalker.train.masks import Masked
 
-Paragraphs = Literal["path", "all", "none"]
 _KEPT = 1 << 14  # pieces whose tokens are remembered
 _PARAGRAPH = re.compile(f"(?<={re.escape(reflection.PARAGRAPH)})(.*?{re.escape(reflection.PARAGRAPH_END)})", re.DOTALL)
+_RELATION = reflection.RETRIEVE_RELATION + reflection.PARAGRAPH
 
 
 def read_records(path: str) -> list[ReflectionRecord]:
@@ -43,8 +43,10 @@ class RowMaker:
 
     ``paragraphs`` says of which texts what stands in a paragraph is trained too: of the ``path`` alone (Eq. 3: what is
     retrieved on a valid path is learned with the labels; a candidate that is not followed is on none, and training it
-    would teach the hypo-generator to expect wrong relations), of ``all`` texts, or of ``none``. ``branches`` is how
-    many of a path's branches are used, drawn anew for each path by the seed; 0 uses all.
+    would teach the hypo-generator to expect wrong relations), of its ``relations`` alone (which the hypo-generator
+    needs; a small model learns from the loss on entities to guess names where it should copy them), of ``all`` texts,
+    or of ``none``. ``branches`` is how many of a path's branches are used, drawn anew for each path by the seed; 0
+    uses all.
     """
 
     def __init__(
@@ -58,11 +60,10 @@ class RowMaker:
     def rows(self, record: ReflectionRecord) -> list[Masked]:
         """The token ids of a record's texts and which are trained."""
         asked = self.tokens.prompt(reflection.messages(record.question, record.topic, self.prompt))
-        on = self.paragraphs != "none"
-        found = [self._row(asked, [(record.text, True, on)], record.ended)]
+        found = [self._row(asked, [(record.text, True, self.paragraphs != "none")], record.ended)]
         for branch in self._drawn(record):
             parts = [(record.text[: branch.at], False, False), (branch.read, False, self.paragraphs == "all")]
-            found.append(self._row(asked, [*parts, (branch.trained, True, on)], branch.ended))
+            found.append(self._row(asked, [*parts, (branch.trained, True, self.paragraphs != "none")], branch.ended))
         return found
 
     def dataset(self, records: Iterable[ReflectionRecord]) -> Dataset:
@@ -88,11 +89,18 @@ class RowMaker:
         """``parts`` are texts, whether what stands outside of paragraphs is trained, and whether what is inside is."""
         ids, trained = list(asked), [False] * len(asked)
         for text, outside, inside in parts:
+            before = ""
             for place, piece in enumerate(_PARAGRAPH.split(text)):
                 made = self._ids(piece) if piece else []
+                on = outside if place % 2 == 0 else inside and self._of_use(before)
                 ids += made
-                trained += [inside if place % 2 else outside] * len(made)
+                trained += [on] * len(made)
+                before = piece
         if ended:
             ids.append(self.tokens.end_of_turn)
             trained.append(True)
         return Masked(ids, trained)
+
+    def _of_use(self, before: str) -> bool:
+        """Whether the paragraph after a text is one that is trained."""
+        return self.paragraphs != "relations" or before.endswith(_RELATION)

@@ -1,10 +1,12 @@
 """ArG's rows token by token, and that training with them moves every reflection token's row."""
 
+import argparse
 import dataclasses
 
 import pytest
 from trl import ModelConfig, SFTTrainer
 
+from graphwalker.commands import mask
 from graphwalker.errors import UserError
 from graphwalker.files import write_jsonl
 from graphwalker.inference.load import load_model, load_tokenizer
@@ -73,9 +75,32 @@ def test_paragraphs_are_masked_on_request(tokenizer):
     assert entity[-1] == (True, "[Unrelevant]")
 
 
+def test_of_paragraphs_relations_alone_are_trained_on_request(tokenizer):
+    path, entity, _ = _pieces(tokenizer, paragraphs="relations")
+    assert path == [
+        (False, ASKED),
+        (True, PREFIX + "<paragraph>"),
+        (False, "Paris</paragraph>"),
+        (True, "[Fully Relevant][Fully Reasonable][No Retrieval]Paris[Utility:5]" + END),
+    ]
+    assert entity[-1] == (True, "[Unrelevant]")
+
+
 def test_paragraphs_of_candidates_are_trained_on_request(tokenizer):
     _, entity, _ = _pieces(tokenizer, paragraphs="all")
     assert entity == [(False, ASKED + PREFIX + "<paragraph>"), (True, "Lyon</paragraph>[Unrelevant]")]
+
+
+def test_the_command_shows_which_tokens_of_a_text_are_trained(tmp_path, base, capsys):
+    write_jsonl(tmp_path / "arg.jsonl", [RECORD])
+    parser = argparse.ArgumentParser()
+    mask.add_parser(parser.add_subparsers())
+    args = [base, str(tmp_path / "arg.jsonl"), "--prompt", "compact", "--paragraphs", "relations", "--branches", "1"]
+    assert mask.run(parser.parse_args(["mask", *args])) == 0
+    shown = [piece.partition("⟧")[0] for piece in capsys.readouterr().out.split("⟦")[1:]]
+    after = "[Fully Relevant][Fully Reasonable][No Retrieval]Paris[Utility:5]" + END
+    assert shown[:2] == [PREFIX + "<paragraph>", after]
+    assert shown[2:] in (["[Unrelevant]"], ["[Unreasonable][No Retrieval]Paris[Utility:3]" + END])
 
 
 def test_the_pieces_are_the_whole_text_tokenised_at_once(tokenizer):
