@@ -59,6 +59,8 @@ def parse(
         check_keys(config, given, known)
         check_choices(config, given, parser)
         check_types(config, given, dataclasses)
+        if "output_dir" in given and given["output_dir"] is None:
+            raise UserError(f"{config}: output_dir: name a folder")
         parser.set_defaults_with_config(**given)
     check_keys("command line", (arg[2:].split("=")[0] for arg in args if arg.startswith("--")), _flags(parser))
     try:
