@@ -2,7 +2,9 @@
 
 A tiny Qwen2 with random weights computes and samples every token; a logits processor inside vLLM, the same for both,
 leaves only the expert's next one, which it knows from what stands before the turn. So both walk the same episodes, with
-the same observations, on the same graph, and sampling costs what it costs. Where vLLM is not installed, a line says so.
+the same observations, on the same graph, and sampling costs what it costs. The passes of vLLM's engine are counted too:
+what a pass costs on a GPU, where it hardly depends on how many rows it has, is not what it costs on a core, where every
+row is computed for. Where vLLM is not installed, a line says so.
 
     python tests/benchmarks/bench_vllm.py --out vllm.json
 """
@@ -88,6 +90,14 @@ class Bench(DemoEpisodes):
         )
         self._trl.vllm_generation.llm = self.llm
 
+        self.passes, step = 0, self.llm.llm_engine.step
+
+        def counted():
+            self.passes += 1
+            return step()
+
+        self.llm.llm_engine.step = counted
+
     def harness(self) -> int:
         self.llm.reset_prefix_cache()
         engine = VLLMEngine(self.llm, self.tokenizer, capacity=self.rows, max_length=EPISODE_TOKENS)
@@ -101,12 +111,14 @@ class Bench(DemoEpisodes):
 def measure(bench: Bench, rounds: int, now: Callable[[], float]) -> dict:
     """Tokens per second of both ways, the median of interleaved rounds."""
     rates: dict[str, list[float]] = {"harness": [], "trl": []}
+    passes = {}
     for _ in range(rounds):
         for name, values in rates.items():
             way: Callable[[], int] = getattr(bench, name)
-            start = now()
+            bench.passes, start = 0, now()
             made = way()
             values.append(made / (now() - start))
+            passes[name] = bench.passes
     rate = {name: statistics.median(values) for name, values in rates.items()}
     return {
         "episodes": len(bench.experts),
@@ -115,6 +127,7 @@ def measure(bench: Bench, rounds: int, now: Callable[[], float]) -> dict:
         "tokens_read": bench.read,
         "threads": torch.get_num_threads(),
         "tokens_per_second": {name: round(value, 1) for name, value in rate.items()},
+        "passes": passes,
         "harness_of_trl": round(rate["harness"] / rate["trl"], 3),
     }
 
@@ -144,7 +157,7 @@ def main() -> int:
         f"the model, {figures['tokens_read']:,} read as prompts and observations"
     )
     for name, rate in figures["tokens_per_second"].items():
-        print(f"  {name:<9} {rate:>10,.1f} tokens/s")
+        print(f"  {name:<9} {rate:>10,.1f} tokens/s in {figures['passes'][name]:>6,} passes of the engine")
     print(f"  harness / trl {figures['harness_of_trl']:>6.3f}   aim: at least {AIM:g}")
     if args.out:
         write_json(args.out, figures)
