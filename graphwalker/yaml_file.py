@@ -10,7 +10,23 @@ from graphwalker.errors import FileFormatError, UserError
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader, which lets Python's own errors out for values such as 2024-13-45: they get their place here."""
+    """The safe loader, where a key that stands twice in a mapping is a mistake: the last one would win in silence.
+
+    It lets Python's own errors out for values such as 2024-13-45: they get their place here.
+    """
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        mapping = super().compose_mapping_node(anchor)
+        before: dict[tuple[str, str], int] = {}
+        for key, _ in mapping.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            name = (key.tag, key.value)
+            if name in before:
+                problem = f"the key {key.value!r} stands here a second time (first in line {before[name]})"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            before[name] = key.start_mark.line + 1
+        return mapping
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:

@@ -11,7 +11,8 @@ On several GPUs:       accelerate launch --config_file launch/accelerate/FILE.ya
 import gc
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from trl import GRPOConfig, ModelConfig, SFTConfig
 from data_pipelines.dataset import prepare_demo_data
 from envs.factory import EnvConfig, env_factory
 from graphwalker.errors import UserError
+from graphwalker.files import read_jsonl
 from graphwalker.inference.configs import EvaluationConfig
 from graphwalker.inference.engine import Sampling
 from graphwalker.inference.evaluate import evaluate
@@ -34,7 +36,7 @@ from graphwalker.train.configs import HardwareConfig, MixedData, QuestionData, R
 from graphwalker.train.curriculum import CurriculumConfig, Stage
 from graphwalker.train.grpo_trainer import RolloutConfig
 from graphwalker.train.processes import Processes
-from graphwalker.types import Question
+from graphwalker.types import Question, Trajectory
 from graphwalker.yaml_file import read_yaml
 
 RECIPES = Path(__file__).parent
@@ -43,6 +45,10 @@ DEFAULT = RECIPES / "curriculum" / "tiny_demo.yaml"
 READS = {
     "sft": (TrajectoryData, EnvConfig, TinyConfig, HardwareConfig, ModelConfig, SFTConfig),
     "grpo": (QuestionData, EnvConfig, RewardConfig, RolloutConfig, HardwareConfig, ModelConfig, GRPOConfig),
+}
+READ_QUESTIONS: dict[str, Callable[[str], Iterable[Question]]] = {
+    "sft": lambda file: (trajectory.question for trajectory in read_jsonl(file, Trajectory)),
+    "grpo": lambda file: read_jsonl(file, Question),
 }
 
 
@@ -110,12 +116,15 @@ class Evaluations:
         return metrics["overall"]["metrics"][gate.metric]["value"]
 
 
-def check(stages: Sequence[Stage], evaluations: Evaluations) -> None:
-    """Refuse what is wrong in any stage's config, before anything is made."""
+def check(stages: Sequence[Stage], evaluations: Evaluations, model: str) -> None:
+    """Refuse what is wrong in any stage's config, before anything is made; ``model`` is what the first starts from."""
     decodings = {split: evaluations.decodings(split) for split in evaluations.settings.eval_questions}
-    for stage in stages:
+    for place, stage in enumerate(stages):
         session.check_config(f"stage {stage.name}", READS[stage.recipe], stage.config)
         sources_of(stage)
+        if stage.recipe == "grpo":
+            with about(stage):
+                models.check_trained(stage.config.get("model_name_or_path", "" if place else model))
         if stage.gate:
             gates.check_gate(stage.name, stage.gate, stage.evaluate, decodings)
 
@@ -125,19 +134,28 @@ def sources_of(stage: Stage) -> list[mixture.Source]:
     file, _ = curriculum.DATA[stage.recipe]
     known = {field.name for field in fields(MixedData)}
     data = MixedData(**{key: value for key, value in stage.config.items() if key in known})
-    try:
+    with about(stage):
         return mixture.sources(data, file, stage.config.get(file))
+
+
+@contextmanager
+def about(stage: Stage) -> Iterator[None]:
+    """Let what is wrong say of which stage it is."""
+    try:
+        yield
     except UserError as error:
         raise UserError(f"stage {stage.name}: {error}") from error
 
 
 def check_files(stages: Sequence[Stage]) -> None:
-    """Refuse missing data files of any stage."""
+    """Refuse missing data files of any stage, and filters that leave nothing of one."""
     for stage in stages:
         for source in sources_of(stage):
             for file in filter(None, (source.file, source.difficulty_from)):
                 if not Path(file).is_file() and not stage.config.get("demo_data"):
                     raise UserError(f"stage {stage.name}: {curriculum.DATA[stage.recipe][0]}: {file}: no such file")
+            with about(stage):
+                mixture.check_left(source, READ_QUESTIONS[stage.recipe](source.file))
 
 
 def read_splits(settings: EvaluationConfig, toolbox: Toolbox) -> dict[str, list[Question]]:
@@ -213,7 +231,7 @@ def run_curriculum(config: CurriculumConfig, env: EnvConfig, settings: Evaluatio
     """Train and evaluate all stages, then say and show what each gave."""
     stages = curriculum.stages(config)
     evaluations = Evaluations({}, env, settings, Path(config.run), config.seed)
-    check(stages, evaluations)
+    check(stages, evaluations, config.model_name_or_path)
     tracking.prepare(reports(stages))
     curriculum.check_unchanged(config, env, settings)
     print(f"{len(stages)} stages: {', '.join(stage.name for stage in stages)}; output in {config.run}", flush=True)

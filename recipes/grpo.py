@@ -48,6 +48,7 @@ def main() -> None:
     data, env, reward, rollout, hardware, model_args, training = session.parse(
         (QuestionData, EnvConfig, RewardConfig, RolloutConfig, HardwareConfig, ModelConfig, GRPOConfig), DEFAULT
     )
+    models.check_trained(model_args.model_name_or_path)
     found = mixture.sources(data, "questions", data.questions)
     files = ", ".join(source.file for source in found)
     print(f"GRPO on {files} with {model_args.model_name_or_path}; output in {training.output_dir}", flush=True)

@@ -23,7 +23,7 @@ from graphwalker.inference.embeddings import load_retriever
 from graphwalker.inference.engine import Sampling
 from graphwalker.inference.load import load_engine
 from graphwalker.inference.load_labeller import labeller_of
-from graphwalker.inference.partial import is_finished, write_settings
+from graphwalker.inference.partial import held, is_finished, write_settings
 from graphwalker.inference.search_run import search_questions
 from graphwalker.inference.values.configs import ValueConfig
 from graphwalker.inference.values.make import make_value
@@ -111,21 +111,23 @@ def main() -> None:
         )
         scores = make_value(*_value(search, value))
         labeller = labeller_of(engine) if reflective else None
-        write_settings(out, settings)
         sampling = Sampling(search.search_temperature, max_new_tokens=infer.turn_tokens)
-        search_questions(
-            questions,
-            make_env,
-            engine,
-            scores,
-            search,
-            sampling,
-            out,
-            seed=infer.seed,
-            labeller=labeller,
-            at_a_time=infer.searches_at_a_time,
-            progress=search.searcher,
-        )
+        with held(out):
+            if not is_finished(out, settings):
+                write_settings(out, settings)
+                search_questions(
+                    questions,
+                    make_env,
+                    engine,
+                    scores,
+                    search,
+                    sampling,
+                    out,
+                    seed=infer.seed,
+                    labeller=labeller,
+                    at_a_time=infer.searches_at_a_time,
+                    progress=search.searcher,
+                )
     print(summary(out))
     print(f"Written to {out}; read the predictions with: graphwalker report {out}")
 

@@ -67,7 +67,7 @@ def _evaluate(args: argparse.Namespace, questions: list, make_env: Any, settings
     from graphwalker.inference.engine import Sampling
     from graphwalker.inference.evaluate import evaluate
     from graphwalker.inference.load import load_engine
-    from graphwalker.inference.partial import write_settings
+    from graphwalker.inference.partial import held, is_finished, write_settings
     from graphwalker.train.models import prepare_model
 
     engine = load_engine(
@@ -78,9 +78,11 @@ def _evaluate(args: argparse.Namespace, questions: list, make_env: Any, settings
         url=args.url,
         guided=bool(args.guided_turns),
     )
-    write_settings(args.out, settings)
-    sampling = Sampling(args.temperature, max_new_tokens=args.turn_tokens)
-    evaluate(questions, make_env, engine, sampling, args.out, samples=args.samples, seed=args.seed, progress=args.model)
+    sampling, options = Sampling(args.temperature, max_new_tokens=args.turn_tokens), {"samples": args.samples}
+    with held(args.out):
+        if not is_finished(args.out, settings):
+            write_settings(args.out, settings)
+            evaluate(questions, make_env, engine, sampling, args.out, seed=args.seed, progress=args.model, **options)
 
 
 def _count(text: str) -> int:

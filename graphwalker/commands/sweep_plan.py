@@ -21,6 +21,8 @@ from graphwalker.yaml_file import read_yaml
 
 METHODS = ("grid", "random", "bayes")
 KEYS = ("command", "method", "metric", "parameters", "program", "run_cap")
+PARAMETER_KEYS = ("distribution", "max", "min", "probabilities", "q", "value", "values")
+METRIC_KEYS = ("goal", "name", "target")  # a target is W&B's alone
 ONLY_WANDB = ("description", "early_terminate", "entity", "name", "project")  # read by W&B alone
 DEFAULT_COMMAND = ("${env}", "${interpreter}", "${program}", "${args}")
 SEED = "seed"
@@ -63,9 +65,7 @@ class Sweep:
 def read_sweep(file: Path) -> Sweep:
     """Read a sweep; raises ``UserError`` for a mistake in it."""
     given = read_yaml(file)
-    unknown = sorted(map(str, given.keys() - {*KEYS, *ONLY_WANDB}))
-    if unknown:
-        raise UserError(f"{file}: unknown key {unknown[0]!r}; known are {', '.join((*KEYS, *ONLY_WANDB))}")
+    _check_known(str(file), given, (*KEYS, *ONLY_WANDB))
     method, program, cap = given.get("method"), given.get("program"), given.get("run_cap")
     if method not in METHODS:
         raise UserError(f"{file}: method: {method!r} is not one of {', '.join(METHODS)}")
@@ -91,9 +91,17 @@ def read_sweep(file: Path) -> Sweep:
     return Sweep(file, program, method, metric, checked, seeds, list(map(str, command)), cap)
 
 
+def _check_known(where: str, given: Mapping[Any, Any], known: Sequence[str]) -> None:
+    unknown = sorted(map(str, given.keys() - set(known)))
+    if unknown:
+        raise UserError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(known)}")
+
+
 def _metric(file: Path, given: Any) -> Metric | None:
     if given is None:
         return None
+    if isinstance(given, dict):
+        _check_known(f"{file}: metric", given, METRIC_KEYS)
     name, goal = (given.get(key) for key in ("name", "goal")) if isinstance(given, dict) else (None, None)
     match = re.fullmatch(r"final/([^/]+)/([^/]+)/([^/]+)", str(name))
     if match is not None and match[3] not in METRICS:
@@ -107,6 +115,9 @@ def _parameter(where: str, given: Any, method: str) -> dict[str, Any]:
     """A parameter as ``values``, or as the bounds of a distribution."""
     if not isinstance(given, dict):
         raise UserError(f"{where}: expected a mapping with value, values, or min and max, got {given!r}")
+    _check_known(where, given, PARAMETER_KEYS)
+    if sum(kind in given for kind in ("value", "values", "min")) > 1:
+        raise UserError(f"{where}: give one of value, values, and min with max, not several")
     if "value" in given:
         return {"values": [given["value"]]}
     if "values" in given:

@@ -3,13 +3,14 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from graphwalker.errors import UserError
-from graphwalker.files import atomic_write, read_jsonl
+from graphwalker.files import atomic_write, locked, read_jsonl
 from graphwalker.types import Question, Trajectory
 from graphwalker.yaml_file import read_yaml
 
@@ -67,6 +68,11 @@ def is_finished(out: Path, settings: Mapping[str, Any]) -> bool:
     if changed:
         raise UserError(f"{out} holds another evaluation ({', '.join(changed)} changed): choose another --out")
     return (out / "metrics.json").is_file()
+
+
+def held(out: Path) -> AbstractContextManager[int]:
+    """Keep a folder to this process; where another one is writing it, wait for its end. Look then what is finished."""
+    return locked(out / ".lock", f"{out} is being written by another process: waiting for its end")
 
 
 def write_settings(out: Path, settings: Mapping[str, Any]) -> None:

@@ -87,7 +87,8 @@ class VLLMServer:
         self, url: str, start: str, *, wait: float = 240.0, timeout: float = 600.0, attempts: int = 4, quiet=False
     ):
         self.url, self.start, self.wait, self.timeout, self.attempts = server_url(url), start, wait, timeout, attempts
-        self._told = quiet
+        self._told = self._quiet = quiet
+        self._was_up = False
         key = os.environ.get(KEY)
         self._http = httpx.AsyncClient(
             headers={"Authorization": f"Bearer {key}"} if key else {},
@@ -162,12 +163,15 @@ class VLLMServer:
         await self._http.aclose()
 
     async def _retried(self, work: Any, *args: Any) -> Any:
-        began = time.monotonic()
+        down_since, bad = None, 0
 
         def stop(state: RetryCallState) -> bool:
+            nonlocal down_since, bad
             if isinstance(state.outcome and state.outcome.exception(), _Down):
-                return time.monotonic() - began + _ASK_AGAIN > self.wait
-            return state.attempt_number >= self.attempts
+                down_since = time.monotonic() if down_since is None else down_since
+                return time.monotonic() - down_since + _ASK_AGAIN > self.wait
+            down_since, bad = None, bad + 1
+            return bad >= self.attempts
 
         try:
             return await AsyncRetrying(
@@ -176,6 +180,7 @@ class VLLMServer:
         except _Down as trouble:
             raise UserError(
                 f"no vLLM server at {self.url} after {self.wait:g} s ({trouble}); start it with: {self.start}"
+                + ("; the same command then goes on from where this one stopped" if self._was_up else "")
             ) from trouble
         except _Trouble as trouble:
             raise UserError(
@@ -241,6 +246,7 @@ class VLLMServer:
                 f"the vLLM server at {self.url} refuses a request (HTTP {response.status_code}: {said}); "
                 f"it should have been started with: {self.start}"
             )
+        self._was_up, self._told = True, self._quiet  # the next outage is worth a line again
         try:
             return response.json()
         except (json.JSONDecodeError, UnicodeDecodeError) as error:

@@ -15,7 +15,7 @@ LOWEST = {
     "per_device_train_batch_size": 1,
     "per_device_eval_batch_size": 1,
     "gradient_accumulation_steps": 1,
-    "num_train_epochs": 0,
+    "num_train_epochs": 1e-6,
     "max_steps": -1,
     "learning_rate": 0,
     "weight_decay": 0,
@@ -103,6 +103,10 @@ def check_choices(where: str | Path, values: Mapping[str, Any], parser: Argument
 def check_limits(values: Namespace) -> None:
     """Raise ``UserError`` for a parsed setting of TRL's that is out of range or needs what is missing."""
     at_least(values, **{key: low for key, low in LOWEST.items() if hasattr(values, key)})
+    if getattr(values, "max_steps", -1) == 0:  # transformers takes it for none given, and trains whole epochs
+        raise UserError("max_steps: 0 would train nothing; give at least 1, or leave it out for num_train_epochs")
+    if getattr(values, "output_dir", None) == "":
+        raise UserError("output_dir: name a folder")
     seed = getattr(values, "seed", 0)
     if seed >= SEEDS:
         raise UserError(f"seed: must be below {SEEDS}, got {seed}")

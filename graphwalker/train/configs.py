@@ -57,6 +57,12 @@ class DataFilter:
 
     def __post_init__(self) -> None:
         at_least(self, min_hops=0, max_hops=0, min_difficulty=0, max_difficulty=0)
+        for low, high in (("min_hops", "max_hops"), ("min_difficulty", "max_difficulty")):
+            least, most = getattr(self, low), getattr(self, high)
+            if least is not None and most is not None and least > most:
+                raise UserError(f"{low}: {least} is above {high}: {most}, so no question would be left")
+        if self.structures == []:
+            raise UserError("structures: an empty list leaves no question; name some, or leave it out for all")
         if self.difficulty_from is None and (self.min_difficulty > 0 or self.max_difficulty < 1):
             raise UserError(
                 "min_difficulty and max_difficulty need difficulty_from, an evaluation's trajectories.jsonl"

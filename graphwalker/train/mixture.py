@@ -103,8 +103,25 @@ def _kept(source: Source, records: list[Record], question: Callable[[Record], Qu
     difficulty = difficulties(source.difficulty_from) if source.difficulty_from else None
     kept = [record for record in records if passes(source, question(record), difficulty)]
     if not kept:
-        raise UserError(f"{source.file}: none of its {len(records)} records passes the filters ({_shown(source)})")
+        raise _none_left(source, len(records))
     return kept[: source.limit]
+
+
+def check_left(source: Source, questions: Iterable[Question]) -> None:
+    """Raise ``UserError`` where none of a file's questions passes its filters; reads up to the first that does."""
+    if not _set_filters(source):
+        return
+    difficulty = difficulties(source.difficulty_from) if source.difficulty_from else None
+    seen = 0
+    for question in questions:
+        if passes(source, question, difficulty):
+            return
+        seen += 1
+    raise _none_left(source, seen)
+
+
+def _none_left(source: Source, records: int) -> UserError:
+    return UserError(f"{source.file}: none of its {records} records passes the filters ({_shown(source)})")
 
 
 def passes(wanted: DataFilter, question: Question, difficulty: Mapping[str, float] | None = None) -> bool:
@@ -126,7 +143,10 @@ def difficulties(file: str) -> dict[str, float]:
     return {question: 1.0 - mean for question, mean in question_means(scores, "em").items()}
 
 
-def _shown(wanted: DataFilter) -> str:
+def _set_filters(wanted: DataFilter) -> dict[str, Any]:
     defaults = {field.name: field.default for field in fields(DataFilter)}
-    set_ = {name: value for name in FILTERS if (value := getattr(wanted, name)) != defaults[name]}
-    return ", ".join(f"{name}: {value}" for name, value in set_.items()) or "none is set"
+    return {name: value for name in FILTERS if (value := getattr(wanted, name)) != defaults[name]}
+
+
+def _shown(wanted: DataFilter) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in _set_filters(wanted).items()) or "none is set"

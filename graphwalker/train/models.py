@@ -46,11 +46,9 @@ def prepare_model(
     for a tiny model where there are no texts to make it from.
     """
     size = size or TinyConfig()
-    if name in TINY:
-        if conversations is None:
-            raise UserError(
-                f"the model {name} is untrained: train it first with recipes/sft.py and name its output here"
-            )
+    if conversations is None:
+        check_trained(name)
+    elif name in TINY:
         settings = {**asdict(size), "seed": seed, "source": source}
         return made_once(
             Path(size.model_cache) / name, settings, lambda out: _make_tiny(name, out, conversations(), settings)
@@ -65,6 +63,12 @@ def prepare_model(
     elif name.startswith((".", "/", "~")) or Path(name).exists():
         raise UserError(f"{name}: no such model folder")
     return name
+
+
+def check_trained(name: str) -> None:
+    """Raise ``UserError`` for a model that SFT makes from nothing, where one is needed that writes turns."""
+    if name in TINY:
+        raise UserError(f"the model {name} is untrained: train it first with recipes/sft.py and name its output here")
 
 
 def with_turn_tokens(path: str, cache: str = TinyConfig.model_cache) -> str:

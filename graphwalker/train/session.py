@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,7 +20,7 @@ from trl import TrlParser
 
 from graphwalker import extensions
 from graphwalker.errors import UserError
-from graphwalker.files import end_on_sigterm, write_json
+from graphwalker.files import end_on_sigterm, locked, write_json
 from graphwalker.train import tracking
 from graphwalker.train.alarms import stop_on_nan
 from graphwalker.train.config_values import check_choices, check_limits, check_types
@@ -27,6 +28,7 @@ from graphwalker.train.preflight import check_checkpoint
 from graphwalker.versions import check_installed
 from graphwalker.yaml_file import read_yaml
 
+LOCK = ".training"  # not a stage's .lock, which the curriculum holds meanwhile
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -59,6 +61,8 @@ def parse(
         check_keys(config, given, known)
         check_choices(config, given, parser)
         check_types(config, given, dataclasses)
+        if "output_dir" in given and given["output_dir"] is None:
+            raise UserError(f"{config}: output_dir: name a folder")
         parser.set_defaults_with_config(**given)
     check_keys("command line", (arg[2:].split("=")[0] for arg in args if arg.startswith("--")), _flags(parser))
     try:
@@ -145,16 +149,25 @@ def make_trainer(kind: Callable[..., Any], **parts: Any) -> Any:
 def train_and_save(trainer: Any, *configs: Any) -> None:
     """Train (from the last checkpoint in the output folder, if there is one), then save model, state and metrics.
 
-    A run that was interrupted goes on where its last whole checkpoint stands; one that was finished ends at once.
+    A run that was interrupted goes on where its last whole checkpoint stands; one that was finished ends at once. Where
+    another process trains in the folder (one whose launcher was killed may), it is waited for.
     ``configs`` are the recipe's own settings, for what the run reports to. Raises ``UserError`` for GRPO that is saved
     where it cannot go on exactly.
     """
     out = Path(trainer.args.output_dir)
     check_saves(trainer.args)
     trainer.add_callback(tracking.ConfigCallback(configs))
-    with trainer.args.main_process_first(desc="looking for checkpoints"):
-        if trainer.is_world_process_zero():
-            drop_torn_checkpoints(out)
+    with ExitStack() as held:
+        with trainer.args.main_process_first(desc="looking for checkpoints"):
+            if trainer.is_world_process_zero():
+                held.enter_context(
+                    locked(out / LOCK, f"{out} is being trained by another process: waiting for its end")
+                )
+                drop_torn_checkpoints(out)
+        _train_and_save(trainer, out)
+
+
+def _train_and_save(trainer: Any, out: Path) -> None:
     checkpoint = trainer.args.resume_from_checkpoint
     if checkpoint is None and out.is_dir():
         checkpoint = get_last_checkpoint(str(out))

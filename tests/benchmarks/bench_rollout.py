@@ -17,19 +17,16 @@ import statistics
 import sys
 from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
+import trl_loop
 from demo_episodes import DemoEpisodes, Following, add_arguments, clock
 from transformers import LogitsProcessor, LogitsProcessorList
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOTrainer
 
-from envs.trl_adapter import adapter_factory
 from graphwalker.files import write_json
 from graphwalker.inference.engine import Sampling
-from graphwalker.inference.rollout import Start, run_episodes
-from graphwalker.train import sft_data, tiny
-from graphwalker.train.trl_rewards import reward_functions
+from graphwalker.train import tiny
 
 AIM, AIM_TRL = 0.9, 3.0  # of the backend's own; times TRL's tool loop
 TURN_TOKENS, EPISODE_TOKENS = 96, 1024
@@ -55,8 +52,6 @@ class Bench(DemoEpisodes):
         super().__init__(data, episodes)
         self.rows = rows
         self.model = tiny.make_model(self.tokenizer).eval()
-        self.made = sum(len(turn) for turns in self.turns for turn in turns)
-        self.read = sum(map(len, self.prompts)) + sum(len(ids) for seen in self.observations for ids in seen)
         self._trl: GRPOTrainer | None = None
 
     def _engine(self, **options) -> Following:
@@ -65,17 +60,7 @@ class Bench(DemoEpisodes):
         return engine
 
     def harness(self) -> int:
-        starts = []
-        for key, (expert, ids) in enumerate(zip(self.experts, self.prompts, strict=True)):
-            env = self.make_env()
-            env.reset(options={"question": expert.question})
-            starts.append(Start(key, env, ids, seed=key))
-        made, right = 0, 0
-        for rollout in run_episodes(iter(starts), self._engine(), Sampling(max_new_tokens=TURN_TOKENS)):
-            made += sum(rollout.mask)
-            right += rollout.reward == 1.0
-        assert made == self.made and right == len(starts), "the episodes did not go the expert's way"
-        return made
+        return self.walk(self._engine(), TURN_TOKENS)
 
     def alone(self) -> int:
         engine, made, waiting = self._engine(stop_ids=[-1]), 0, list(range(len(self.experts)))
@@ -118,41 +103,12 @@ class Bench(DemoEpisodes):
 
     def trl(self) -> int:
         """TRL's own tool loop, on batches of as many rows."""
-        self._trl = trainer = self._trl or self._make_trl()
-        made = 0
-        for start in range(0, len(self.experts), self.rows):
-            rows = [dict(trainer.train_dataset[key]) for key in range(start, min(start + self.rows, len(self.experts)))]
-            batch = trainer._generate_and_score_completions(rows)
-            made += int((batch["completion_mask"] * batch["tool_mask"]).sum())
-        assert made == self.made, "TRL's episodes did not go the expert's way"
-        return made
+        self._trl = self._trl or self._make_trl()
+        return trl_loop.walk(self, self._trl, self.rows)
 
     def _make_trl(self) -> GRPOTrainer:
-        contexts = [self.contexts(key) for key in range(len(self.experts))]
-        next_turn = {
-            tuple(seen): turn
-            for turns, before in zip(self.turns, contexts, strict=True)
-            for turn, seen in zip(turns, before, strict=True)
-        }
-        with TemporaryDirectory() as out:
-            trainer = GRPOTrainer(
-                model=tiny.make_model(self.tokenizer),
-                reward_funcs=reward_functions(["em"]),
-                args=GRPOConfig(
-                    output_dir=out,
-                    max_completion_length=EPISODE_TOKENS,
-                    num_generations=2,
-                    per_device_train_batch_size=self.rows,
-                    beta=0.0,
-                    bf16=False,
-                    use_cpu=True,
-                    report_to="none",
-                    gradient_checkpointing=False,
-                ),
-                train_dataset=sft_data.prompts([t.question for t in self.experts], self.prompt),
-                processing_class=self.tokenizer,
-                environment_factory=adapter_factory(self.make_env),
-            )
+        trainer = trl_loop.make_trainer(self, tiny.make_model(self.tokenizer), self.rows, EPISODE_TOKENS)
+        next_turn = self.next_turn()
         generate = trainer.model.generate
 
         def scripted(input_ids, attention_mask, **options):

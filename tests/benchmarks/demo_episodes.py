@@ -10,6 +10,8 @@ from data_pipelines.dataset import prepare_demo_data
 from envs.factory import EnvConfig, env_factory
 from graphwalker.files import read_jsonl
 from graphwalker.inference.chat_tokens import ChatTokens
+from graphwalker.inference.engine import Engine, Sampling
+from graphwalker.inference.rollout import Start, run_episodes
 from graphwalker.inference.transformers_engine import TransformersEngine
 from graphwalker.protocol import chat
 from graphwalker.protocol.prompts import Prompt
@@ -51,6 +53,9 @@ class DemoEpisodes:
         self.turns = [[self.turn(turn.text) for turn in t.turns] for t in self.experts]
         self.observations = [[self.tokens.observation(turn.observation) for turn in t.turns[:-1]] for t in self.experts]
 
+        self.made = sum(len(turn) for turns in self.turns for turn in turns)
+        self.read = sum(map(len, self.prompts)) + sum(len(ids) for seen in self.observations for ids in seen)
+
     def turn(self, text: str) -> list[int]:
         return [*self.tokenizer(text, add_special_tokens=False)["input_ids"], self.tokenizer.eos_token_id]
 
@@ -58,6 +63,28 @@ class DemoEpisodes:
         """What episode ``key`` has read and written before each of its turns."""
         steps = [a + b for a, b in zip(self.turns[key], self.observations[key], strict=False)]
         return list(accumulate(steps, initial=self.prompts[key]))
+
+    def next_turn(self) -> dict[tuple[int, ...], list[int]]:
+        """The turn that the expert wrote, by all that was read and written before it."""
+        return {
+            tuple(seen): turn
+            for key, turns in enumerate(self.turns)
+            for turn, seen in zip(turns, self.contexts(key), strict=True)
+        }
+
+    def walk(self, engine: Engine, turn_tokens: int) -> int:
+        """Run all episodes through the harness; the number of tokens that ``engine``, which must follow, made."""
+        starts = []
+        for key, (expert, ids) in enumerate(zip(self.experts, self.prompts, strict=True)):
+            env = self.make_env()
+            env.reset(options={"question": expert.question})
+            starts.append(Start(key, env, ids, seed=key))
+        made, right = 0, 0
+        for rollout in run_episodes(iter(starts), engine, Sampling(max_new_tokens=turn_tokens)):
+            made += sum(rollout.mask)
+            right += rollout.reward == 1.0
+        assert made == self.made and right == len(starts), "the episodes did not go the expert's way"
+        return made
 
 
 class Following(TransformersEngine):

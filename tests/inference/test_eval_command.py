@@ -2,11 +2,14 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import pytest
 
 from graphwalker.cli import main
 from graphwalker.files import read_jsonl, write_jsonl
+from graphwalker.inference import partial
 from graphwalker.train import tiny
 from graphwalker.types import Trajectory
 
@@ -54,6 +57,29 @@ def test_greedy_and_again(run, tmp_path):
         (tmp_path / "out" / name).write_text(text)
         status, _, error = run()
         assert status == 2 and said in error and "Traceback" not in error
+
+
+def test_two_at_once_take_turns(run, tmp_path):
+    """The second waits for the first, and finds that its work is done."""
+    assert run()[0] == 0
+    (tmp_path / "out" / "metrics.json").rename(tmp_path / "metrics.json")
+    before = (tmp_path / "out" / "trajectories.jsonl").stat().st_mtime_ns
+    holder = (
+        "import sys, time; from pathlib import Path; from graphwalker.inference.partial import held\n"
+        f"out = Path({str(tmp_path)!r}) / 'out'\n"
+        "with held(out):\n"
+        "    print('held', flush=True); sys.stdin.readline(); time.sleep(0.5)\n"
+        "    (out.parent / 'metrics.json').rename(out / 'metrics.json')"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", holder], **pipes) as first:
+        assert first.stdout.readline() == b"held\n"
+        with pytest.MonkeyPatch.context() as patch:
+            waited = partial.locked
+            patch.setattr(partial, "locked", lambda path, busy: first.stdin.close() or waited(path, busy))
+            status, out, _ = run()
+    assert status == 0 and "out is being written by another process: waiting for its end" in out
+    assert (tmp_path / "out" / "trajectories.jsonl").stat().st_mtime_ns == before
 
 
 def test_sampled(run, tmp_path):

@@ -1,8 +1,11 @@
 """The engine over a vLLM server, against a scripted one on loopback: right answers, wrong ones, none."""
 
+import functools
 import json
 import random
 import socket
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,11 +16,11 @@ import pytest
 from graphwalker.cli import main
 from graphwalker.errors import UserError
 from graphwalker.files import read_jsonl, write_jsonl
-from graphwalker.inference import vllm_http
+from graphwalker.inference import load, vllm_http
 from graphwalker.inference.engine import Sampling
 from graphwalker.inference.evaluate import run_questions
 from graphwalker.inference.vllm_http import VLLMServer, serve_command, server_url
-from graphwalker.inference.vllm_server import VLLMServerEngine
+from graphwalker.inference.vllm_server import PROBE, VLLMServerEngine
 from graphwalker.protocol.guide import turn_regex
 from graphwalker.train import tiny
 from graphwalker.types import Trajectory
@@ -162,6 +165,18 @@ def test_a_request_that_is_refused_is_not_sent_again(scripted, engine):
     assert len(scripted.requests) == 1
 
 
+def test_a_server_that_was_down_may_still_answer_badly(scripted, engine, capsys):
+    """What it did while it was down does not count; every outage is told of."""
+    for _ in range(2):
+        scripted.faults = [503, 503, 500, 503, 503, 500, 500]
+        engine.server.wait = 60
+        engine.add("a", [5, 6, 7], SAMPLED, seed=40)
+        (done,) = engine.step()
+        assert done.ids[-1] == END
+        engine.release("a")
+    assert capsys.readouterr().err.count("Waiting up to 60 s for a vLLM server") == 2
+
+
 def test_an_answer_that_takes_too_long(scripted, engine):
     answers = threading.Event()
     scripted.delay = lambda: answers.wait(60)
@@ -234,16 +249,71 @@ def test_the_command_that_starts_a_server(monkeypatch):
     assert made.startswith("python -m vllm.entrypoints.openai.api_server --model m --port 8000 --max-model-len 9 ")
 
 
-def test_eval_over_a_server(scripted, toy_tokenizer, toy_tasks, toy_kg, tmp_path, capsys):
+@pytest.fixture
+def eval_command(toy_tokenizer, toy_tasks, toy_kg, tmp_path):
+    """`graphwalker eval` with a server, all but its url."""
     tiny.make_model(toy_tokenizer, "qwen2", width=32, layers=1, heads=1).save_pretrained(tmp_path / "model")
     toy_tokenizer.save_pretrained(tmp_path / "model")
     write_jsonl(tmp_path / "q.jsonl", [question for question, _ in toy_tasks])
+    command = ["eval", str(tmp_path / "model"), str(tmp_path / "q.jsonl"), "--kg", str(toy_kg), "--prompt", "compact"]
+    return [*command, "--out", str(tmp_path / "out"), "--backend", "server"]
+
+
+def test_eval_over_a_server(scripted, toy_tokenizer, eval_command, tmp_path, capsys):
     turn = toy_tokenizer('<think>x</think><answer>["Paris"]</answer>', add_special_tokens=False)["input_ids"]
     scripted.say = lambda prompt: [*turn, END]
-    command = ["eval", str(tmp_path / "model"), str(tmp_path / "q.jsonl"), "--kg", str(toy_kg), "--prompt", "compact"]
-    command += ["--out", str(tmp_path / "out"), "--backend", "server"]
-    assert main(command) == 2 and "needs the server's url" in capsys.readouterr().err
-    assert main([*command, "--url", scripted.url, "--guided-turns"]) == 0
+    assert main(eval_command) == 2 and "needs the server's url" in capsys.readouterr().err
+    assert main([*eval_command, "--url", scripted.url, "--guided-turns"]) == 0
     done = list(read_jsonl(tmp_path / "out" / "trajectories.jsonl", Trajectory))
     assert len(done) == 4 and all(t.answer == ("Paris",) for t in done)
     assert {request["structured_outputs"]["regex"] for request in scripted.requests} == {turn_regex()}
+
+
+DYING = """
+import json, os, sys
+from types import SimpleNamespace
+from tests.inference.scripted_vllm import Scripted
+port, turn, probe, last = map(json.loads, sys.argv[1:])
+server = Scripted(SimpleNamespace(eos_token_id=2, decode=lambda ids: probe), port)
+server.say = lambda prompt: turn
+server.delay = lambda: os.kill(os.getpid(), 9) if len(server.requests) > last else 0.0
+server.serve()
+"""
+
+
+def test_a_server_that_dies_in_the_middle_of_an_evaluation(toy_tokenizer, eval_command, tmp_path, monkeypatch, capsys):
+    """Killed at its third episode, it is waited for and given up; started again, the same command does the rest."""
+    port = _free_port()
+    command = [*eval_command, "--url", f"http://127.0.0.1:{port}", "--rows", "1"]
+
+    def serve(answer: str, last: int) -> subprocess.Popen:
+        text = f'<think>x</think><answer>["{answer}"]</answer>'
+        turn = [*toy_tokenizer(text, add_special_tokens=False)["input_ids"], END]
+        return subprocess.Popen([sys.executable, "-c", DYING, *map(json.dumps, (port, turn, PROBE, last))])
+
+    monkeypatch.setattr(load, "VLLMServer", functools.partial(VLLMServer, wait=60))
+    monkeypatch.setattr(vllm_http, "_ASK_AGAIN", 0.2)
+    with serve("Paris", last=2) as server:
+        monkeypatch.setattr(VLLMServerEngine, "__init__", _impatient(VLLMServerEngine.__init__))
+        assert main(command) == 2
+        assert server.wait() == -9
+    error = capsys.readouterr().err
+    assert "error: no vLLM server at " in error and "start it with: " in error and "goes on from where this" in error
+    assert len((tmp_path / "out" / "trajectories.partial.jsonl").read_text().splitlines()) == 2
+    with serve("Lyon", last=99) as server:
+        try:
+            assert main(command) == 0
+        finally:
+            server.kill()
+    done = list(read_jsonl(tmp_path / "out" / "trajectories.jsonl", Trajectory))
+    assert [t.answer for t in done] == [("Paris",), ("Paris",), ("Lyon",), ("Lyon",)]
+
+
+def _impatient(init):
+    """An engine whose server, once it is up, is not waited for long."""
+
+    def patched(self, server, *args, **kwargs):
+        init(self, server, *args, **kwargs)
+        server.wait = 0.5
+
+    return patched

@@ -41,6 +41,11 @@ CASES = [
     ("grpo", {"rollout_rows": 0, "model_name_or_path": "model"}, "rollout_rows: must be at least 1, got 0"),
     ("sft", {"tiny_layers": 0}, "tiny_layers: must be at least 1, got 0"),
     ("sft", {"max_trajectories": 0}, "max_trajectories: must be at least 1, got 0"),
+    ("sft", {"max_steps": 0}, "max_steps: 0 would train nothing"),
+    ("sft", {"output_dir": None}, "sft.yaml: output_dir: name a folder"),
+    ("sft", {"min_hops": 2, "max_hops": 1}, "min_hops: 2 is above max_hops: 1"),
+    ("sft", {"min_hops": 9}, "trajectories.jsonl: none of its 4 records passes the filters (min_hops: 9)"),
+    ("grpo", {"model_name_or_path": "tiny", "demo_data": "demo"}, "untrained: train it first"),
     ("curriculum", {"eval_rows": 0}, "eval_rows: must be at least 1, got 0"),
     ("curriculum", {"common": {"max_turns": 0}}, "max_turns: must be at least 2, got 0"),
     ("grpo", {"max_turns": "ten"}, "invalid int value: 'ten'"),
@@ -118,11 +123,19 @@ def test_the_tail_of_a_curriculum_is_checked_before_its_first_stage(curriculum, 
         ({"max_steps": [1]}, "stage rl: max_steps: expected a whole number, got [1]"),
         ({"max_turns": "ten"}, "stage rl: argument --max_turns/--max-turns: invalid int value: 'ten'"),
         ({"max_turns": 1}, "stage rl: max_turns: must be at least 2, got 1"),
+        ({"max_errors": 0}, "stage rl: max_errors: must be at least 1, got 0"),
+        ({"max_steps": 0}, "stage rl: max_steps: 0 would train nothing"),
+        ({"model_name_or_path": "tiny"}, "stage rl: the model tiny is untrained"),
+        ({"structures": ["7-hop"]}, "stage rl: questions.jsonl: none of its 4 records passes the filters (structures:"),
+        ({"min_hops": 2, "max_hops": 1}, "stage rl: min_hops: 2 is above max_hops: 1"),
     ):
         stages = [curriculum["stages"][0], {**curriculum["stages"][1], **changes}]
         config = workspace.config("c.yaml", {**curriculum, "stages": stages})
         status, error = run_here("curriculum", "--config", config)
         assert status == 2 and said in error
+    order = ("--curriculum_order", "rl")
+    status, error = run_here("curriculum", "--config", workspace.config("c.yaml", curriculum), *order)
+    assert status == 2 and "stage rl: the model tiny is untrained: train it first with recipes/sft.py" in error
     assert not (workspace / "run").exists()
 
 

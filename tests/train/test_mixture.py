@@ -77,6 +77,9 @@ def test_a_configs_filters_hold_for_files_without_their_own():
         ({"mixture": [{"file": "a", "weight": "x"}]}, "file 1: weight: expected a number"),
         ({"mixture": [{"file": "a", "weight": 1}, {"file": "b"}]}, "give every file a weight, or none"),
         ({"mixture": [{"file": "a", "limit": 0}]}, "limit: must be at least 1"),
+        ({"mixture": [{"file": "a", "min_hops": 2}], "max_hops": 1}, "file 1: min_hops: 2 is above max_hops: 1"),
+        ({"questions": "a", "min_difficulty": 0.5, "max_difficulty": 0.2, "difficulty_from": "t"}, "is above max_diff"),
+        ({"questions": "a", "structures": []}, "structures: an empty list leaves no question"),
         ({"mixture": [{"file": "a", "max_difficulty": 0.5}]}, "need difficulty_from"),
     ],
 )

@@ -1,6 +1,9 @@
 """How a recipe reads its config and ends: one line for every mistake."""
 
 import errno
+import subprocess
+import sys
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -72,6 +75,11 @@ def test_only_the_asked_for_parts_come_back(parse):
         ("needed: a\n", ("--learning_rate", "-1"), "learning_rate: must be at least 0, got -1.0"),
         ("needed: a\n", ("--learning_rate=inf",), "learning_rate: expected a number, got inf"),
         ("needed: a\nmax_steps: -2\n", (), "max_steps: must be at least -1, got -2"),
+        ("needed: a\nmax_steps: 0\n", (), "max_steps: 0 would train nothing"),
+        ("needed: a\nnum_train_epochs: 0\n", (), "num_train_epochs: must be at least 1e-06, got 0"),
+        ("needed: a\noutput_dir: null\n", (), "default.yaml: output_dir: name a folder"),
+        ("needed: a\n", ("--output_dir=",), "output_dir: name a folder"),
+        ("needed: a\nneeded: b\n", (), "default.yaml:2: not YAML: the key 'needed' stands here a second time"),
         ("needed: a\nsave_steps: 0\n", (), "save_steps: must be at least 1e-06, got 0"),
         ("needed: a\nseed: 4294967296\n", (), "seed: must be below 4294967296"),
     ],
@@ -146,6 +154,33 @@ def test_torn_checkpoints_go_and_whole_ones_stay(tmp_path):
     session.drop_torn_checkpoints(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-10", "checkpoint-notes"}
     session.drop_torn_checkpoints(tmp_path / "not there yet")
+
+
+def test_one_process_at_a_time_trains_in_a_folder(tmp_path, capfd):
+    """The second waits, then goes on from what the first left."""
+    holder = (
+        "import sys, time; from pathlib import Path; from graphwalker.files import locked\n"
+        f"out = Path({str(tmp_path)!r})\n"
+        f"with locked(out / {session.LOCK!r}, 'busy'):\n"
+        "    print('held', flush=True); time.sleep(1); (out / 'config.json').write_text('{}')"
+    )
+    seen = []
+    trainer = SimpleNamespace(
+        args=SimpleNamespace(
+            output_dir=str(tmp_path), save_strategy="no", main_process_first=lambda desc: nullcontext()
+        ),
+        add_callback=lambda callback: None,
+        is_world_process_zero=lambda: True,
+    )
+    with subprocess.Popen([sys.executable, "-c", holder], stdout=subprocess.PIPE) as first:
+        assert first.stdout.readline() == b"held\n"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                session, "_train_and_save", lambda trainer, out: seen.extend(sorted(p.name for p in out.iterdir()))
+            )
+            session.train_and_save(trainer)
+    assert seen == [session.LOCK, "config.json"]
+    assert f"{tmp_path} is being trained by another process: waiting for its end" in capfd.readouterr().out
 
 
 def test_deepspeed_without_its_package(parse, monkeypatch):
