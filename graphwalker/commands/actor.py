@@ -99,21 +99,18 @@ def _actor(args: argparse.Namespace) -> int:
 def _annotate(args: argparse.Namespace) -> int:
     from data_pipelines.annotate import Annotator
     from data_pipelines.importers.counts import Counts
-    from graphwalker.files import read_jsonl
-    from graphwalker.protocol.interactive import PROTOCOL
     from graphwalker.tools.chat_server import ChatServer
+    from graphwalker.tools.prompted import PromptedActor, read_examples
     from graphwalker.tools.questions import read_questions
-    from graphwalker.types import Trajectory
 
     for option, value in (("--tries", args.tries), ("--parallel", args.parallel)):
         check(option, value, 1)
     check("--shots", args.shots, 0)
     make_env = _env(args)
-    examples = list(read_jsonl(args.examples, Trajectory))[: args.shots] if args.examples else []
-    if any(example.extra.get("protocol") != PROTOCOL for example in examples):
-        raise UserError(f"{args.examples}: not trajectories of the interactive protocol")
+    examples = read_examples(args.examples, args.shots) if args.examples else []
     server = ChatServer(args.url, args.model, who="annotator", cache=args.cache)
-    annotate = Annotator(server, make_env, make_env().prompt, examples, tries=args.tries)
+    prompt = make_env().prompt
+    annotate = Annotator(PromptedActor(server, prompt, examples), make_env, prompt, tries=args.tries)
     counts = Counts()
     reviews = [args.out.with_suffix(f".review.{kind}") for kind in ("jsonl", "txt")]
     with atomic_files(args.out, counts_path(args.out), *reviews) as (out, beside, records, texts):
