@@ -19,8 +19,8 @@ from typing import Any
 from data_pipelines.dataset import prepare_demo_data
 from envs.factory import EnvConfig, any_env_factory, prompt_of
 from graphwalker.errors import UserError, at_least
-from graphwalker.inference.embeddings import load_retriever
 from graphwalker.inference.chat_engine import load_chat_engine
+from graphwalker.inference.embeddings import load_retriever
 from graphwalker.inference.engine import Engine, Sampling
 from graphwalker.inference.load import load_engine
 from graphwalker.inference.load_labeller import labeller_of
@@ -116,7 +116,8 @@ def main() -> None:
         print(f"{out} is finished; remove it to run it again")
     else:
         reflective = env.protocol == reflection.PROTOCOL
-        retriever = load_retriever(env.retriever, env.retriever_model, env.retriever_cache) if reflective else None
+        retrieves = reflective or env.protocol == interactive.PROTOCOL
+        retriever = load_retriever(env.retriever, env.retriever_model, env.retriever_cache) if retrieves else None
         make_env = any_env_factory(env, retriever)
         # the protocol interactive is not given the topic entities, and so need not know them
         toolbox = None if env.protocol == interactive.PROTOCOL else make_env().toolbox

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from graphwalker.commands.data import check, counts_path, keep_input, limited, write_counted
+from graphwalker.commands.retrieving import add_retriever, retriever_of
 from graphwalker.errors import UserError
 from graphwalker.files import atomic_files, dump_json, dump_jsonl, file_hash
 
@@ -54,6 +55,7 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--names-shown", type=int, default=10, help="names that SearchNodes shows")
     parser.add_argument("--patterns-shown", type=int, default=10, help="patterns that SearchGraphPatterns shows")
     parser.add_argument("--rows-shown", type=int, default=20, help="rows of a result that are shown")
+    add_retriever(parser, "ranks graph patterns")
     parser.add_argument("--max-turns", type=int, default=15)
     parser.add_argument("--limit", type=int, help="stop after this many trajectories")
 
@@ -63,12 +65,15 @@ def _env(args: argparse.Namespace) -> Any:
 
     check("--limit", args.limit, 1)
     keep_input(args.questions, args.out)
-    return kbqa_env_factory(EnvConfig(kg=str(args.kg), protocol="interactive", prompt=args.prompt, **_shown(args)))
+    config = EnvConfig(kg=str(args.kg), protocol="interactive", prompt=args.prompt, **_shown(args))
+    return kbqa_env_factory(config, retriever_of(args))
 
 
 def _shown(args: argparse.Namespace) -> dict[str, Any]:
     """What decides, beside question and KG, how an episode goes."""
-    return {name: getattr(args, name) for name in ("tools", "names_shown", "patterns_shown", "rows_shown", "max_turns")}
+    names = ["tools", "names_shown", "patterns_shown", "rows_shown", "max_turns"]
+    names += ["retriever", "retriever_model"] if args.retriever != "bm25" else []
+    return {name: getattr(args, name) for name in names}
 
 
 def _actor(args: argparse.Namespace) -> int:

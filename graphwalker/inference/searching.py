@@ -226,9 +226,9 @@ class _Loop:
         for sample in self.rows.values():
             sample.search.cost.seconds += share
         for done in finished:
-            sample = self.rows.get(done.key)
-            if sample is None:  # another row of its search had an error
+            if done.key not in self.rows:  # another row of its search had an error
                 continue
+            sample = self.rows[done.key]
             if done.error is not None:
                 self._fail(sample.search, done.error)
                 continue

@@ -1,4 +1,4 @@
-"""An actor that is a language model as it is, behind an OpenAI-compatible server: worked examples, then the question."""
+"""An actor that is a language model as it is, behind an OpenAI-compatible server."""
 
 import re
 from collections.abc import Sequence

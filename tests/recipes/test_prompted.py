@@ -1,4 +1,4 @@
-"""recipes/infer.py with `backend: openai`: a prompted model behind a scripted server acts, and is scored like any agent."""
+"""recipes/infer.py with `backend: openai`: a prompted model behind a scripted server acts."""
 
 import json
 import threading
