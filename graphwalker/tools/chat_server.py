@@ -15,6 +15,7 @@ import httpx
 
 from graphwalker.errors import KGUnavailable, UserError
 from graphwalker.files import parse_json
+from graphwalker.protocol.escape import sound
 
 _BUSY = (429, 503)
 _RETRY = (408, 409, 425, 429, 500, 502, 503, 504)
@@ -175,7 +176,7 @@ def _content(answer: bytes) -> Reply:
         content, cut = choice["message"]["content"], choice.get("finish_reason") == "length"
     except (KeyError, IndexError, TypeError) as error:
         raise ValueError(f"not a chat completion: {answer[:200].decode('utf-8', 'replace')}") from error
-    return Reply(content if isinstance(content, str) else "", cut)
+    return Reply(sound(content) if isinstance(content, str) else "", cut)
 
 
 class _Cache:
