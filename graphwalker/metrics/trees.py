@@ -16,8 +16,18 @@ from graphwalker.files import parse_json
 
 TREES, PROXIES = "trees", "proxies"
 _LONGEST_NAME = 200  # characters of a file name; file systems take 255
-_NODE = {"number": int, "parent": int | None, "depth": int, "visits": int, "total": int | float, "samples": int}
-_NODE |= {"turn": dict | None, "ending": str | None, "answer": list | None, "value": int | float | None}
+_NODE: dict[str, Any] = {
+    "number": int,
+    "parent": int | None,
+    "depth": int,
+    "turn": dict | None,
+    "ending": str | None,
+    "answer": list | None,
+    "samples": int,
+    "value": int | float | None,
+    "visits": int,
+    "total": int | float,
+}
 
 
 def read_trees(run: Path) -> Iterator[dict[str, Any]]:
