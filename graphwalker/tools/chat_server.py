@@ -172,9 +172,9 @@ def _check_url(url: str, who: str) -> None:
 def _content(answer: bytes) -> Reply:
     """The text of a completion. Raises `ValueError` for what is none."""
     try:
-        choice = parse_json(answer)["choices"][0]
+        choice = json.loads(answer)["choices"][0]  # not parse_json: half a letter is the model's, no broken answer
         content, cut = choice["message"]["content"], choice.get("finish_reason") == "length"
-    except (KeyError, IndexError, TypeError) as error:
+    except (KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"not a chat completion: {answer[:200].decode('utf-8', 'replace')}") from error
     return Reply(sound(content) if isinstance(content, str) else "", cut)
 

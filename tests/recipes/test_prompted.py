@@ -106,9 +106,9 @@ def test_a_run_is_scored_and_an_error_is_one_question_s(infer, server, workspace
     assert found["France's, at too great a length?"].turns[0].status == "truncated"
     assert not any("made up" in turn.text for t in found.values() for turn in t.turns)
     metrics = json.loads((workspace / "out" / "metrics.json").read_text())
-    assert metrics["overall"]["metrics"]["em"]["value"] == 4 / 7
+    assert metrics["overall"]["metrics"]["em"]["value"] == pytest.approx(4 / 7, abs=1e-5)
     costs = json.loads((workspace / "out" / "costs.json").read_text())
-    assert costs["mean"]["actor_calls"] == (2 + 3 + 3 + 3 + 1 + 1 + 4) / 7 and costs["mean"]["tokens"] > 10
+    assert costs["mean"]["actor_calls"] == pytest.approx(17 / 7) and costs["mean"]["tokens"] > 10
     assert len(list((workspace / "out" / "trees").iterdir())) == 7
 
 
