@@ -18,10 +18,9 @@ from graphwalker.protocol import chat
 from graphwalker.protocol.interactive import CallError, parse_call, parse_turn
 from graphwalker.protocol.prompts import Prompt
 from graphwalker.rewards import em_set
-from graphwalker.tools.chat_server import ChatServer
+from graphwalker.tools.prompted import PromptedActor
 from graphwalker.types import RAN, Question, Trajectory, Turn
 
-STOP = "\nObservation:"
 MALFORMED = "the model wrote no call"
 UNFINISHED = "the model did not say Done"
 NO_RESULT = "no query found anything"
@@ -55,16 +54,15 @@ class Annotation:
 
 @dataclass
 class Annotator:
-    """Lets a model act. `examples` are trajectories it is shown first; `tries` is how often it may write a turn.
+    """Lets a model act; `tries` is how often it may write a turn.
 
     A reply that holds no call is asked for again at `temperature`, each time with another seed. ``counts`` says how
     often (``malformed``).
     """
 
-    server: ChatServer
+    actor: PromptedActor
     make_env: Callable[[], KBQAEnv]
     prompt: Prompt
-    examples: Sequence[Trajectory] = ()
     tries: int = 3
     temperature: float = 0.7
     max_tokens: int = 512
@@ -74,8 +72,7 @@ class Annotator:
         """Annotate a question. Raises `KGUnavailable` when the server or the graph does not answer."""
         env = self.make_env()
         env.reset(options={"question": question})
-        shown = [message for example in self.examples for message in chat.messages(example, self.prompt)]
-        messages = [*shown, *self.prompt.messages(question)]
+        messages = self.prompt.messages(question)
         while not env.over:
             text = self._turn(messages)
             if text is None:
@@ -89,8 +86,7 @@ class Annotator:
         """A turn with a call in it; None where the model writes none."""
         for attempt in range(self.tries):
             again = {"temperature": self.temperature, "seed": attempt} if attempt else {}
-            reply = self.server.reply(messages, self.max_tokens, stop=[STOP], **again)
-            text = reply.partition(STOP)[0].strip()
+            text = self.actor.turn(messages, self.max_tokens, **again).text
             parsed = parse_turn(text)
             if parsed.problem is None and (
                 parsed.kind == "answer" or not isinstance(parse_call(parsed.action), CallError)
@@ -100,7 +96,7 @@ class Annotator:
         return None
 
     def _checked(self, trajectory: Trajectory, env: KBQAEnv) -> Annotation:
-        extra = {**trajectory.extra, "source": "annotation", "model": self.server.model}
+        extra = {**trajectory.extra, "source": "annotation", "model": self.actor.server.model}
         extra["detours"] = [place for place, turn in enumerate(trajectory.turns) if _is_detour(turn)]
         trajectory = replace(trajectory, extra=extra)
         if trajectory.ending != "answered":

@@ -15,7 +15,7 @@ from graphwalker.protocol.prompts import Prompt
 from graphwalker.tools.kbqa.toolbox import TOOL_SETS, KBQALimits, KBQAToolbox
 from graphwalker.tools.paths import PathTools
 from graphwalker.tools.rerank import LLMReranker
-from graphwalker.tools.retriever import Retriever
+from graphwalker.tools.retriever import BM25Retriever, Retriever
 from graphwalker.tools.toolbox import Toolbox
 
 
@@ -62,7 +62,8 @@ class EnvConfig:
         default="data/rerank.sqlite", metadata={"help": "File that keeps the model's replies from run to run."}
     )
     retriever: str = field(
-        default="bm25", metadata={"help": "reflection: what finds candidate relations, bm25 or embeddings."}
+        default="bm25",
+        metadata={"help": "reflection, interactive: what ranks relations and graph patterns, bm25 or embeddings."},
     )
     retriever_model: str = field(
         default="minilm",
@@ -119,14 +120,18 @@ def env_factory(config: EnvConfig) -> Callable[[], KGEnv]:
     return lambda: KGEnv(toolbox, prompt=prompt, max_turns=config.max_turns, max_errors=config.max_errors)
 
 
-def kbqa_env_factory(config: EnvConfig) -> Callable[[], KBQAEnv]:
-    """The same of the protocol interactive; raises `UserError` when the KG cannot be opened or has no SPARQL."""
+def kbqa_env_factory(config: EnvConfig, retriever: Retriever | None = None) -> Callable[[], KBQAEnv]:
+    """The same of the protocol interactive; raises `UserError` when the KG cannot be opened or has no SPARQL.
+
+    ``retriever`` ranks graph patterns; it is for one that needs a model (default: BM25).
+    """
     toolbox = KBQAToolbox(
         open_kg(config.kg),
         config.kg,
         config.tools,
         limits=KBQALimits(nodes=config.names_shown, patterns=config.patterns_shown, rows=config.rows_shown),
         query_limits=QueryLimits(config.query_rows, config.query_seconds, config.query_memory_mb),
+        ranker=_retriever(config, retriever).scores,
         progress=True,
     )
     prompt = prompt_of(config)
@@ -135,7 +140,7 @@ def kbqa_env_factory(config: EnvConfig) -> Callable[[], KBQAEnv]:
 
 def arg_env_factory(config: EnvConfig, retriever: Retriever | None = None) -> Callable[[], ArgEnv]:
     """The same of the protocol reflection; ``retriever`` is for one that needs a model (default: BM25)."""
-    tools = PathTools(open_kg(config.kg), retriever)
+    tools = PathTools(open_kg(config.kg), _retriever(config, retriever))
     prompt = prompt_of(config)
     return lambda: ArgEnv(tools, prompt=prompt, max_turns=config.max_turns)
 
@@ -146,7 +151,7 @@ def any_env_factory(
     """A function that makes a fresh environment of the protocol that the config names."""
     if config.protocol == reflection.PROTOCOL:
         return arg_env_factory(config, retriever)
-    return kbqa_env_factory(config) if config.protocol == PROTOCOL else env_factory(config)
+    return kbqa_env_factory(config, retriever) if config.protocol == PROTOCOL else env_factory(config)
 
 
 def prompt_of(config: EnvConfig) -> Prompt:
@@ -155,6 +160,13 @@ def prompt_of(config: EnvConfig) -> Prompt:
     if config.protocol == PROTOCOL and template == "graphwalker":
         template = f"interactive_{config.tools}"
     return Prompt(template, max_turns=config.max_turns, max_relations=config.max_relations)
+
+
+def _retriever(config: EnvConfig, loaded: Retriever | None) -> Retriever:
+    """The retriever that was loaded for a config; BM25, which needs no model, need not be."""
+    if loaded is None and config.retriever != "bm25":
+        raise UserError(f"retriever: {config.retriever} is not supported here, only bm25")
+    return loaded or BM25Retriever()
 
 
 def _reranker(config: EnvConfig) -> LLMReranker | None:

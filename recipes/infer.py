@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from data_pipelines.dataset import prepare_demo_data
-from envs.factory import EnvConfig, any_env_factory
+from envs.factory import EnvConfig, any_env_factory, prompt_of
 from graphwalker.errors import UserError, at_least
+from graphwalker.inference.chat_engine import load_chat_engine
 from graphwalker.inference.embeddings import load_retriever
-from graphwalker.inference.engine import Sampling
+from graphwalker.inference.engine import Engine, Sampling
 from graphwalker.inference.load import load_engine
 from graphwalker.inference.load_labeller import labeller_of
 from graphwalker.inference.partial import held, is_finished, write_settings
@@ -33,12 +34,13 @@ from graphwalker.search.searchers import REFLECTIVE, VALUED, find_searcher
 from graphwalker.search.settings import SearchConfig
 from graphwalker.tools.questions import read_questions
 from graphwalker.train import models, session
+from graphwalker.types import Question
 
 DEFAULT = Path(__file__).parent / "infer" / "tiny_demo_fast_mcts.yaml"
 # what may differ between two halves of one run
 ELSEWHERE = frozenset(
     {"out", "rows", "parked_rows", "url", "searches_at_a_time", "value_url", "value_rows", "value_cache"}
-    | {"retriever_cache"}
+    | {"retriever_cache", "reply_cache"}
 )
 
 
@@ -66,8 +68,25 @@ class InferConfig:
     searches_at_a_time: int | None = field(
         default=None, metadata={"help": "Searches that may be under way at a time (default: as many as rows)."}
     )
-    backend: str = field(default="auto", metadata={"help": "What decodes: transformers, vllm, server, or auto."})
-    url: str | None = field(default=None, metadata={"help": "Where the backend server answers (docs/vllm.md)."})
+    backend: str = field(
+        default="auto",
+        metadata={
+            "help": "What decodes: transformers, vllm, server, auto, or openai: the prompted `model` of an "
+            "OpenAI-compatible server at `url` (docs/kbqa.md)."
+        },
+    )
+    url: str | None = field(
+        default=None, metadata={"help": "Where the backend server (docs/vllm.md) or openai (ending in /v1) answers."}
+    )
+    examples: str | None = field(
+        default=None, metadata={"help": "openai: JSONL of worked trajectories of the same protocol."}
+    )
+    shots: int | None = field(
+        default=None, metadata={"help": "openai: the first so many of them are shown to the model (default: all)."}
+    )
+    reply_cache: str = field(
+        default="data/replies.sqlite", metadata={"help": "openai: file that keeps the replies from run to run."}
+    )
     guided_turns: bool = field(default=False, metadata={"help": "Hold every turn to the protocol's form (vLLM)."})
     seed: int = field(default=0, metadata={"help": "Seed of sampling and of the bootstrap."})
 
@@ -75,6 +94,7 @@ class InferConfig:
         at_least(
             self, max_questions=1, turn_tokens=1, episode_tokens=1, rows=1, parked_rows=0, searches_at_a_time=1, seed=0
         )
+        at_least(self, shots=0)
 
 
 READS = (InferConfig, EnvConfig, SearchConfig, ValueConfig)
@@ -86,6 +106,8 @@ def main() -> None:
     _check_protocol(search.searcher, env.protocol)
     if infer.guided_turns and env.protocol != "graphwalker":
         raise UserError(f"guided_turns: only for the protocol graphwalker, not for {env.protocol}")
+    if infer.guided_turns and infer.backend == "openai":
+        raise UserError("guided_turns: not with the backend openai")
     out = Path(infer.out)
     if infer.demo_data:
         prepare_demo_data(infer.demo_data)
@@ -94,21 +116,14 @@ def main() -> None:
         print(f"{out} is finished; remove it to run it again")
     else:
         reflective = env.protocol == reflection.PROTOCOL
-        retriever = load_retriever(env.retriever, env.retriever_model, env.retriever_cache) if reflective else None
+        retrieves = reflective or env.protocol == interactive.PROTOCOL
+        retriever = load_retriever(env.retriever, env.retriever_model, env.retriever_cache) if retrieves else None
         make_env = any_env_factory(env, retriever)
         # the protocol interactive is not given the topic entities, and so need not know them
         toolbox = None if env.protocol == interactive.PROTOCOL else make_env().toolbox
         questions = read_questions(infer.questions, toolbox, infer.max_questions)
         print(f"{search.searcher} on {infer.questions} with {infer.model}; output in {out}", flush=True)
-        engine = load_engine(
-            models.prepare_model(infer.model),
-            backend=infer.backend,
-            capacity=infer.rows,
-            parked=infer.parked_rows,
-            max_length=infer.episode_tokens,
-            url=infer.url,
-            guided=infer.guided_turns,
-        )
+        engine = _engine(infer, env, questions)
         scores = make_value(*_value(search, value))
         labeller = labeller_of(engine) if reflective else None
         sampling = Sampling(search.search_temperature, max_new_tokens=infer.turn_tokens)
@@ -130,6 +145,31 @@ def main() -> None:
                 )
     print(summary(out))
     print(f"Written to {out}; read the predictions with: graphwalker report {out}")
+
+
+def _engine(infer: InferConfig, env: EnvConfig, questions: list[Question]) -> Engine:
+    if infer.backend == "openai":
+        return load_chat_engine(
+            infer.model,
+            infer.url,
+            prompt_of(env),
+            protocol=env.protocol,
+            examples=infer.examples,
+            shots=infer.shots,
+            cache=infer.reply_cache,
+            questions=questions,
+            capacity=infer.rows,
+            max_length=infer.episode_tokens,
+        )
+    return load_engine(
+        models.prepare_model(infer.model),
+        backend=infer.backend,
+        capacity=infer.rows,
+        parked=infer.parked_rows,
+        max_length=infer.episode_tokens,
+        url=infer.url,
+        guided=infer.guided_turns,
+    )
 
 
 def _check_protocol(searcher: str, protocol: str) -> None:

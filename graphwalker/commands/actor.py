@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from graphwalker.commands.data import check, counts_path, keep_input, limited, write_counted
+from graphwalker.commands.retrieving import add_retriever, retriever_of
 from graphwalker.errors import UserError
 from graphwalker.files import atomic_files, dump_json, dump_jsonl, file_hash
 
@@ -54,6 +55,7 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--names-shown", type=int, default=10, help="names that SearchNodes shows")
     parser.add_argument("--patterns-shown", type=int, default=10, help="patterns that SearchGraphPatterns shows")
     parser.add_argument("--rows-shown", type=int, default=20, help="rows of a result that are shown")
+    add_retriever(parser, "ranks graph patterns")
     parser.add_argument("--max-turns", type=int, default=15)
     parser.add_argument("--limit", type=int, help="stop after this many trajectories")
 
@@ -63,12 +65,15 @@ def _env(args: argparse.Namespace) -> Any:
 
     check("--limit", args.limit, 1)
     keep_input(args.questions, args.out)
-    return kbqa_env_factory(EnvConfig(kg=str(args.kg), protocol="interactive", prompt=args.prompt, **_shown(args)))
+    config = EnvConfig(kg=str(args.kg), protocol="interactive", prompt=args.prompt, **_shown(args))
+    return kbqa_env_factory(config, retriever_of(args))
 
 
 def _shown(args: argparse.Namespace) -> dict[str, Any]:
     """What decides, beside question and KG, how an episode goes."""
-    return {name: getattr(args, name) for name in ("tools", "names_shown", "patterns_shown", "rows_shown", "max_turns")}
+    names = ["tools", "names_shown", "patterns_shown", "rows_shown", "max_turns"]
+    names += ["retriever", "retriever_model"] if args.retriever != "bm25" else []
+    return {name: getattr(args, name) for name in names}
 
 
 def _actor(args: argparse.Namespace) -> int:
@@ -99,21 +104,18 @@ def _actor(args: argparse.Namespace) -> int:
 def _annotate(args: argparse.Namespace) -> int:
     from data_pipelines.annotate import Annotator
     from data_pipelines.importers.counts import Counts
-    from graphwalker.files import read_jsonl
-    from graphwalker.protocol.interactive import PROTOCOL
     from graphwalker.tools.chat_server import ChatServer
+    from graphwalker.tools.prompted import PromptedActor, read_examples
     from graphwalker.tools.questions import read_questions
-    from graphwalker.types import Trajectory
 
     for option, value in (("--tries", args.tries), ("--parallel", args.parallel)):
         check(option, value, 1)
     check("--shots", args.shots, 0)
     make_env = _env(args)
-    examples = list(read_jsonl(args.examples, Trajectory))[: args.shots] if args.examples else []
-    if any(example.extra.get("protocol") != PROTOCOL for example in examples):
-        raise UserError(f"{args.examples}: not trajectories of the interactive protocol")
+    examples = read_examples(args.examples, args.shots) if args.examples else []
     server = ChatServer(args.url, args.model, who="annotator", cache=args.cache)
-    annotate = Annotator(server, make_env, make_env().prompt, examples, tries=args.tries)
+    prompt = make_env().prompt
+    annotate = Annotator(PromptedActor(server, prompt, examples), make_env, prompt, tries=args.tries)
     counts = Counts()
     reviews = [args.out.with_suffix(f".review.{kind}") for kind in ("jsonl", "txt")]
     with atomic_files(args.out, counts_path(args.out), *reviews) as (out, beside, records, texts):

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphwalker.commands.data import check, keep_input, write_counted
+from graphwalker.commands.retrieving import add_retriever, retriever_of
 
 if TYPE_CHECKING:
     from data_pipelines.arg_llm_critic import LLMCritic
     from graphwalker.kg.hops import Hops
-    from graphwalker.tools.retriever import Retriever
 
 
 def add_parser(subparsers: "argparse._SubParsersAction") -> None:
@@ -34,40 +34,9 @@ def add_parser(subparsers: "argparse._SubParsersAction") -> None:
     )
     parser.add_argument("--limit", type=int, help="stop after this many paths")
     parser.add_argument("--seed", type=int, default=0)
-    _add_retriever(parser)
+    add_retriever(parser, "finds candidate relations")
     _add_critic(parser)
     parser.set_defaults(run=run)
-
-
-def _add_retriever(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--retriever",
-        choices=("bm25", "embeddings"),
-        default="bm25",
-        help="what finds candidate relations (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--retriever-model",
-        default="minilm",
-        metavar="MODEL",
-        help="sentence embeddings: a folder, a hub id such as BAAI/bge-large-en-v1.5, or minilm (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--retriever-cache",
-        type=Path,
-        default=Path("data/embeddings.sqlite"),
-        help="file of the embeddings (default: %(default)s)",
-    )
-
-
-def _retriever(args: argparse.Namespace) -> "Retriever":
-    from graphwalker.tools.retriever import BM25Retriever
-
-    if args.retriever == "bm25":
-        return BM25Retriever()
-    from graphwalker.inference.embeddings import load_retriever  # loads torch
-
-    return load_retriever(args.retriever, args.retriever_model, args.retriever_cache)
 
 
 def _add_critic(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     settings = ArgSettings(args.k_paths, args.candidates, args.max_hops, args.hub, seed=args.seed)
     search = PathSearch(Hops(open_kg(args.kg)), max_hops=settings.max_hops, hub=settings.hub)
     model = _llm_critic(args, search.hops) if args.critic_url else None
-    maker = ArgMaker(search, _retriever(args), model or RuleCritic(search), settings)
+    maker = ArgMaker(search, retriever_of(args), model or RuleCritic(search), settings)
     counts = Counts()
     parallel = args.parallel if model else 1
     made = arg_records(read_questions(args.questions), maker, counts, parallel=parallel)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from graphwalker.commands.retrieving import add_retriever, retriever_of
 from graphwalker.errors import UserError
 from graphwalker.files import atomic_files, dump_json, dump_jsonl
 
@@ -168,6 +169,7 @@ def _add_dialogues(group: "argparse._SubParsersAction") -> None:
     )
     parser.add_argument("--kg", type=Path, required=True, help="a KG with SPARQL")
     parser.add_argument("--tools", choices=("freebase", "grailqa", "kqapro"), default="freebase")
+    add_retriever(parser, "ranks graph patterns")
     parser.add_argument("--out", type=Path, metavar="OUT.jsonl", help="write every call with both observations")
     parser.set_defaults(run=run)
 
@@ -338,7 +340,8 @@ def _replay(args: argparse.Namespace) -> int:
     from graphwalker.kg.open import open_kg
     from graphwalker.tools.kbqa.toolbox import KBQAToolbox
 
-    toolbox = KBQAToolbox(open_kg(args.kg), args.kg, args.tools, progress=True)
+    ranker = retriever_of(args).scores
+    toolbox = KBQAToolbox(open_kg(args.kg), args.kg, args.tools, ranker=ranker, progress=True)
     bar = tqdm(read_dialogues(args.dialogues), unit=" dialogues", leave=False, disable=None)
     dialogues = list(replay(bar, toolbox))
     if not dialogues:

@@ -36,13 +36,15 @@ class Completion:
     """One finished turn: the tokens generated, the token that ended it included when ``stopped``.
 
     ``logprobs`` are of the sampled tokens under the (temperature-scaled) distribution, one a token.
-    ``stopped`` is False when the turn was cut at its token cap.
+    ``stopped`` is False when the turn was cut at its token cap. ``error`` says that there is no turn: what went wrong
+    with this row alone.
     """
 
     key: Hashable
     ids: list[int]
     logprobs: list[float]
     stopped: bool
+    error: Exception | None = None
 
 
 class Engine(Protocol):

@@ -39,13 +39,13 @@ def search_questions(
     """Search the questions, write ``trajectories.jsonl``, ``trees/``, ``metrics.json`` and ``costs.json``.
 
     Returns the metrics. Trajectories are in the order of the questions. Interrupted, the same call goes on with the
-    questions that are not finished, and what comes of them is the same, up to rounding. Raises ``UserError`` as
-    `evaluate.evaluate` and `searching.run_searches` do.
+    questions that are not finished or ended by an exception, and what comes of them is the same, up to rounding.
+    Raises ``UserError`` as `evaluate.evaluate` and `searching.run_searches` do.
     """
     out = Path(out)
     order = order_of(questions)
     partial = Partial(out)
-    done = partial.read(order)
+    done = [trajectory for trajectory in partial.read(order) if _came_to_an_end(trajectory)]
     finished = {trajectory.question.id for trajectory in done}
     left = [question for question in questions if question.id not in finished]
     searches = run_searches(
@@ -64,6 +64,13 @@ def search_questions(
     write_json(out / "metrics.json", metrics)
     partial.remove()
     return metrics
+
+
+def _came_to_an_end(trajectory: Trajectory) -> bool:
+    """Whether a kept trajectory is that of a search, and no exception ended it."""
+    kinds = {"stopped": str, "endings": dict, "cost": dict}
+    whole = all(isinstance(trajectory.extra.get(key), kind) for key, kind in kinds.items())
+    return whole and trajectory.ending != "error"
 
 
 def costs(trajectories: Sequence[Trajectory]) -> dict[str, Any]:

@@ -226,7 +226,12 @@ class _Loop:
         for sample in self.rows.values():
             sample.search.cost.seconds += share
         for done in finished:
+            if done.key not in self.rows:  # another row of its search had an error
+                continue
             sample = self.rows[done.key]
+            if done.error is not None:
+                self._fail(sample.search, done.error)
+                continue
             if sample.claim is not None:
                 self._close_row(sample)
                 sample.search.cost.tokens += len(done.ids)

@@ -114,7 +114,10 @@ def _read(path: Path) -> Iterable[tuple[int, dict[str, Any]]]:
         raise UserError(f"{path}: no such file")
     with open(path, encoding="utf-8-sig", newline="") as handle:
         reader = csv.DictReader(handle)
-        if "label" not in (reader.fieldnames or ()):
-            raise FileFormatError(path, 1, "there is no column named label")
-        for row in reader:
-            yield reader.line_num, row
+        try:
+            if "label" not in (reader.fieldnames or ()):
+                raise FileFormatError(path, 1, "there is no column named label")
+            for row in reader:
+                yield reader.line_num, row
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise FileFormatError(path, reader.line_num + 1, f"no CSV in UTF-8: {error}") from error

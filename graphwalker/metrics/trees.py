@@ -5,6 +5,7 @@ what a value gave to the nodes of its trees (``graphwalker kbqa proxies``).
 """
 
 import hashlib
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,18 @@ from graphwalker.files import parse_json
 
 TREES, PROXIES = "trees", "proxies"
 _LONGEST_NAME = 200  # characters of a file name; file systems take 255
-_NODE = {"number": int, "parent": int | None, "depth": int, "visits": int, "total": int | float, "samples": int}
+_NODE: dict[str, Any] = {
+    "number": int,
+    "parent": int | None,
+    "depth": int,
+    "turn": dict | None,
+    "ending": str | None,
+    "answer": list | None,
+    "samples": int,
+    "value": int | float | None,
+    "visits": int,
+    "total": int | float,
+}
 
 
 def read_trees(run: Path) -> Iterator[dict[str, Any]]:
@@ -51,8 +63,9 @@ def read_proxies(run: Path) -> dict[str, dict[str, Any]]:
     found = {}
     for file in sorted((Path(run) / PROXIES).glob("*.json")):
         proxy = _json(file)
-        if not isinstance(proxy.get("values"), dict):
-            raise UserError(f"{file}: not a value's file (values is missing)")
+        values = proxy.get("values")
+        if not isinstance(values, dict) or not all(isinstance(of, dict) for of in values.values()):
+            raise UserError(f"{file}: not a value's file (values of nodes by question are missing)")
         found[file.stem] = proxy
     return found
 
@@ -61,15 +74,18 @@ def _tree(file: Path) -> dict[str, Any]:
     tree = _json(file)
     if not isinstance(tree.get("question_id"), str) or not isinstance(tree.get("nodes"), list):
         raise UserError(f"{file}: not a search tree (question_id or nodes is missing)")
+    before: set[int | None] = {None}
     for place, node in enumerate(tree["nodes"]):
         if not isinstance(node, dict) or not _is_node(node):
             raise UserError(f"{file}: node {place} is no node of a search tree")
+        if node["parent"] not in before or node["number"] in before:
+            raise UserError(f"{file}: node {place} does not stand in a tree (its parent comes first, its number once)")
+        before.add(node["number"])
     return tree
 
 
 def _is_node(node: dict[str, Any]) -> bool:
-    turn = node.get("turn")
-    return all(isinstance(node.get(key), kind) for key, kind in _NODE.items()) and isinstance(turn, dict | None)
+    return all(isinstance(node.get(key), kind) for key, kind in _NODE.items()) and math.isfinite(node["total"])
 
 
 def _json(file: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -115,6 +116,19 @@ def turn_messages(trajectory: Trajectory) -> list[dict[str, str]]:
     return result
 
 
+def shown_first(examples: Iterable[Trajectory], prompt: Prompt) -> list[dict[str, str]]:
+    """Worked examples as the beginning of a conversation, in roles that every chat model knows."""
+    conversation = [message for example in examples for message in messages(example, prompt)]
+    return parse(render(conversation)) if conversation else []
+
+
+def parse(text: str) -> list[dict[str, str]]:
+    """The messages of what `render` wrote, an observation as its reader's message; an empty last turn is left out."""
+    parts = [part.partition("\n") for part in text.split(TURN_START)[1:]]
+    found = [{"role": role, "content": body.rpartition(TURN_END)[0] or body} for role, _, body in parts]
+    return found if found[-1]["content"] else found[:-1]
+
+
 def observation_message(body: str, role: str = "tool") -> dict[str, str]:
     """An observation as a message of an environment's ``role``: "tool" (GraphWalker) or "user" (interactive)."""
     if role == "user":
@@ -122,9 +136,12 @@ def observation_message(body: str, role: str = "tool") -> dict[str, str]:
     return {"role": "tool", "name": TOOL_NAME, "content": body}
 
 
-def render(conversation: list[dict[str, str]]) -> str:
-    """A conversation as the chat template writes it, without a tokenizer (which may have to be trained on it)."""
-    return _template().render(messages=conversation, add_generation_prompt=False)
+def render(conversation: list[dict[str, str]], *, open_turn: bool = False) -> str:
+    """A conversation as the chat template writes it, without a tokenizer (which may have to be trained on it).
+
+    ``open_turn``: the model's next turn begins at its end.
+    """
+    return _template().render(messages=conversation, add_generation_prompt=open_turn)
 
 
 @cache

@@ -37,14 +37,14 @@ def stored_nodes(tree: Mapping[str, Any], question: Question) -> dict[int, Node]
         parent = None if record["parent"] is None else nodes[record["parent"]]
         turn = None if record["turn"] is None else Turn.from_json(record["turn"])
         turns = [*(parent.turns() if parent else ()), *([turn] if turn else ())]
-        answer = None if record["answer"] is None else tuple(record["answer"])
+        answer = None if record.get("answer") is None else tuple(record["answer"])
         sparql = _executed(turns)
         recorded = Trajectory(
-            question, tuple(turns), answer, record["ending"] or "budget", extra={"sparql": sparql} if sparql else {}
+            question, tuple(turns), answer, record.get("ending") or "budget", extra={"sparql": sparql} if sparql else {}
         )
-        node = Node(StoredEpisode(recorded), parent, turn, ending=record["ending"], answer=answer)
+        node = Node(StoredEpisode(recorded), parent, turn, ending=record.get("ending"), answer=answer)
         node.number, node.depth, node.samples = record["number"], record["depth"], record["samples"]
-        node.value, node.visits, node.total = record["value"], record["visits"], record["total"]
+        node.value, node.visits, node.total = record.get("value"), record["visits"], record["total"]
         if parent is not None:
             parent.children.append(node)
         nodes[node.number] = node

@@ -9,15 +9,36 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
 from graphwalker.errors import KGUnavailable, UserError
 from graphwalker.files import parse_json
+from graphwalker.protocol.escape import sound
 
+_BUSY = (429, 503)
 _RETRY = (408, 409, 425, 429, 500, 502, 503, 504)
 _MAX_BYTES = 16 << 20  # of one answer
+
+
+class Reply(NamedTuple):
+    """What a model wrote; ``cut`` says that its limit of tokens ended it."""
+
+    text: str
+    cut: bool = False
+
+
+class RequestRefused(UserError):
+    """A server refuses a request, by the HTTP status `code`."""
+
+    def __init__(self, message: str, code: int):
+        super().__init__(message)
+        self.code = code
+
+
+class ServerDown(KGUnavailable):
+    """Nothing can be had from a server now, whatever is asked: nobody listens, or it takes no more requests."""
 
 
 class ChatServer:
@@ -56,8 +77,12 @@ class ChatServer:
     def reply(self, messages: Sequence[dict[str, str]], max_tokens: int, **sampling: Any) -> str:
         """The text of the model's reply, greedily unless ``sampling`` says otherwise.
 
-        Raises `KGUnavailable` when the server does not answer and `UserError` when it refuses the request.
+        Raises `KGUnavailable` when the server does not answer and `RequestRefused` when it refuses the request.
         """
+        return self.complete(messages, max_tokens, **sampling).text
+
+    def complete(self, messages: Sequence[dict[str, str]], max_tokens: int, **sampling: Any) -> Reply:
+        """`reply`, and whether it was cut at ``max_tokens``."""
         asked = {"temperature": 0, "seed": 0, **sampling, "max_tokens": max_tokens}
         body = {"model": self.model, "messages": list(messages), **asked}
         key = hashlib.sha256(json.dumps([self.url, body], sort_keys=True).encode()).hexdigest()
@@ -69,10 +94,27 @@ class ChatServer:
             self._cache.put(key, reply)
         return reply
 
-    def _ask(self, body: dict) -> str:
+    def check(self) -> None:
+        """Raise `UserError` where nobody listens, the key is wrong, or the server lists other models than this one."""
+        try:
+            answer = self._client.get(f"{self.url}/models")
+        except httpx.HTTPError as error:
+            raise UserError(
+                f"no {self.who} answers at {self.url} ({str(error) or type(error).__name__}): start the server first"
+            ) from error
+        if answer.status_code in (401, 403):
+            raise UserError(f"the {self.who} at {self.url} wants another key than OPENAI_API_KEY holds")
+        try:
+            names = [str(model["id"]) for model in parse_json(answer.content)["data"]]
+        except (ValueError, KeyError, TypeError):
+            return  # not every server lists its models
+        if answer.status_code == 200 and names and self.model not in names:
+            raise UserError(f"the {self.who} at {self.url} has no model {self.model!r}, but {', '.join(names[:8])}")
+
+    def _ask(self, body: dict) -> Reply:
         if self._owner != os.getpid():  # connections cannot be shared with a parent process
             self._client, self._owner = self._connect(), os.getpid()
-        problem, status = "", "kg_error"
+        problem, status, down = "", "kg_error", False
         for attempt in range(self._tries):
             if attempt:
                 self.counts["retried"] += 1
@@ -81,18 +123,20 @@ class ChatServer:
                 code, answer = self._post(body)
                 if code == 200:
                     return _content(answer)
-                problem = f"HTTP {code}: {answer[:200].decode('utf-8', 'replace')}"
+                problem, down = f"HTTP {code}: {answer[:200].decode('utf-8', 'replace')}", code in _BUSY
                 if code not in _RETRY:
-                    raise UserError(f"the {self.who} at {self.url} refuses the request ({' '.join(problem.split())})")
+                    said = f"the {self.who} at {self.url} refuses the request ({' '.join(problem.split())})"
+                    raise RequestRefused(said, code)
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                problem, down = str(error) or "cannot connect", True
             except httpx.TimeoutException:
-                problem, status = f"no answer within {self._timeout:g} s", "kg_timeout"
+                problem, status, down = f"no answer within {self._timeout:g} s", "kg_timeout", False
                 continue
             except (httpx.HTTPError, ValueError) as error:
-                problem = str(error) or type(error).__name__
+                problem, down = str(error) or type(error).__name__, False
             status = "kg_error"
-        raise KGUnavailable(
-            f"the {self.who} at {self.url} does not answer: {' '.join(problem.split())}", status, self.who
-        )
+        said = f"the {self.who} at {self.url} does not answer: {' '.join(problem.split())}"
+        raise (ServerDown if down else KGUnavailable)(said, status, self.who)
 
     def _post(self, body: dict) -> tuple[int, bytes]:
         """Status and body of an answer that came whole, in time however it drips, and is no larger than one may be."""
@@ -125,17 +169,18 @@ def _check_url(url: str, who: str) -> None:
         raise UserError(f"{who}: {url!r} is not an http(s) address such as http://localhost:8000/v1")
 
 
-def _content(answer: bytes) -> str:
+def _content(answer: bytes) -> Reply:
     """The text of a completion. Raises `ValueError` for what is none."""
     try:
-        content = parse_json(answer)["choices"][0]["message"]["content"]
-    except (KeyError, IndexError, TypeError) as error:
+        choice = json.loads(answer)["choices"][0]  # not parse_json: half a letter is the model's, no broken answer
+        content, cut = choice["message"]["content"], choice.get("finish_reason") == "length"
+    except (KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"not a chat completion: {answer[:200].decode('utf-8', 'replace')}") from error
-    return content if isinstance(content, str) else ""
+    return Reply(sound(content) if isinstance(content, str) else "", cut)
 
 
 class _Cache:
-    """Texts by key in an SQLite file."""
+    """Replies by key in an SQLite file."""
 
     def __init__(self, path: str | Path, who: str):
         self._path = Path(path)
@@ -143,18 +188,24 @@ class _Cache:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._open() as database:
                 database.execute("CREATE TABLE IF NOT EXISTS reply (key TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID")
+                # of replies that were cut; beside the texts, so that a file of before has it too
+                database.execute("CREATE TABLE IF NOT EXISTS cut (key TEXT PRIMARY KEY) WITHOUT ROWID")
         except (OSError, sqlite3.Error) as error:
             raise UserError(f"{path}: cannot be used as the {who}'s cache: {error}") from error
 
-    def get(self, key: str) -> str | None:
+    def get(self, key: str) -> Reply | None:
         with self._open() as database:
-            row = database.execute("SELECT text FROM reply WHERE key = ?", (key,)).fetchone()
-        return None if row is None else row[0]
+            row = database.execute(
+                "SELECT text, cut.key FROM reply LEFT JOIN cut USING (key) WHERE reply.key = ?", (key,)
+            ).fetchone()
+        return None if row is None else Reply(row[0], row[1] is not None)
 
-    def put(self, key: str, text: str) -> None:
+    def put(self, key: str, reply: Reply) -> None:
         with self._open() as database:
             # The first answer stays: another process may have asked at the same time.
-            database.execute("INSERT OR IGNORE INTO reply VALUES (?, ?)", (key, text))
+            new = database.execute("INSERT OR IGNORE INTO reply VALUES (?, ?)", (key, reply.text)).rowcount
+            if new and reply.cut:
+                database.execute("INSERT INTO cut VALUES (?)", (key,))
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:

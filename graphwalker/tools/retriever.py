@@ -19,17 +19,26 @@ Embed = Callable[[Sequence[str]], Floats]
 _PARTS = re.compile(r"[\W_]+")
 
 
-class Retriever(Protocol):
+class Ranking(Protocol):
     def rank(self, query: str, relations: Sequence[str]) -> list[str]:
         """The relations, best first; deterministic. A relation may have ``^`` before it, which says nothing here."""
+        ...
+
+
+class Retriever(Ranking, Protocol):
+    def scores(self, query: str, relations: Sequence[str]) -> Floats:
+        """How near each relation, or pattern of several, is to the query, the nearer the higher: (N,)."""
         ...
 
 
 class BM25Retriever:
     """By the words that a query and a relation's name share, among the relations given; spelling breaks ties."""
 
+    def scores(self, query: str, relations: Sequence[str]) -> Floats:
+        return by_words(query, [relation.lstrip("^") for relation in relations])
+
     def rank(self, query: str, relations: Sequence[str]) -> list[str]:
-        return _sorted(relations, by_words(query, [relation.lstrip("^") for relation in relations]))
+        return _sorted(relations, self.scores(query, relations))
 
 
 class DenseRetriever:
@@ -41,11 +50,14 @@ class DenseRetriever:
     def __init__(self, embed: Embed):
         self.embed = embed
 
-    def rank(self, query: str, relations: Sequence[str]) -> list[str]:
+    def scores(self, query: str, relations: Sequence[str]) -> Floats:
         if not relations:
-            return []
+            return np.zeros(0, np.float32)
         vectors = self.embed([query if " " in query else words(query), *map(words, relations)])
-        return _sorted(relations, vectors[1:] @ vectors[0])
+        return vectors[1:] @ vectors[0]
+
+    def rank(self, query: str, relations: Sequence[str]) -> list[str]:
+        return _sorted(relations, self.scores(query, relations))
 
 
 def words(relation: str) -> str:
@@ -57,7 +69,7 @@ def words(relation: str) -> str:
     return _PARTS.sub(" ", relation).strip()
 
 
-def candidates(retriever: Retriever, queries: Sequence[str], relations: Sequence[str], k: int) -> list[str]:
+def candidates(retriever: Ranking, queries: Sequence[str], relations: Sequence[str], k: int) -> list[str]:
     """The ``k`` best relations for all queries together: the best of each query in turn, each relation once.
 
     >>> candidates(BM25Retriever(), ["born in", "location.capital"], ["people.born", "location.capital", "a.b"], 2)

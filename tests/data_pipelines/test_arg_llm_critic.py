@@ -126,14 +126,14 @@ def test_instructions_that_miss_something_are_refused(tmp_path, change, said):
 
 
 def test_the_command_asks_a_server_and_the_second_time_its_cache(tmp_path, toy_kg, monkeypatch, capsys):
-    from graphwalker.tools.chat_server import ChatServer
+    from graphwalker.tools.chat_server import ChatServer, Reply
 
     asked = []
 
     def reply(self, body):
         asked.append(body["model"])
         kind = body["messages"][0]["content"]
-        return "5" if "from 1 to 5" in kind else "Fully Reasonable" if "sound line" in kind else "Fully Relevant"
+        return Reply("5" if "from 1 to 5" in kind else f"Fully {'Reasonable' if 'sound line' in kind else 'Relevant'}")
 
     monkeypatch.setattr(ChatServer, "_ask", reply)
     write_jsonl(tmp_path / "q.jsonl", [QUESTION])

@@ -1,5 +1,6 @@
 """Episodes of the interactive protocol: how they go, end and fork."""
 
+import numpy as np
 import pytest
 
 from envs.check_env import check_env
@@ -8,7 +9,9 @@ from envs.kbqa_env import KBQAEnv
 from graphwalker.errors import UserError
 from graphwalker.tools.kbqa.toolbox import Said
 from graphwalker.tools.observation import Observation
+from graphwalker.tools.retriever import DenseRetriever
 
+NAMED = 'SELECT ?e WHERE { ?e ns:type.object.name "France"@en }'
 NODES = 'Thought: Who is it?\nAction: SearchNodes("France")'
 QUERY = 'SELECT DISTINCT ?x WHERE { ?e ns:type.object.name "France"@en . ?e ns:location.country.capital ?x }'
 RUN = f"Thought: Run it.\nAction: ExecuteSPARQL('{QUERY}')"
@@ -122,10 +125,27 @@ def test_from_a_config(toy_sparql_kg, toy_kg, question):
         "['Lyon']\n... 1 more rows"
     )
     assert any_env_factory(EnvConfig(str(toy_kg)))().role == "tool"
+    with pytest.raises(UserError, match="retriever: embeddings is not supported here"):
+        any_env_factory(EnvConfig(str(toy_sparql_kg), protocol="interactive", retriever="embeddings"))
     with pytest.raises(UserError, match="--store oxigraph"):
         any_env_factory(EnvConfig(str(toy_kg), protocol="interactive"))
     with pytest.raises(UserError, match="not supported here"):
         env_factory(EnvConfig(str(toy_sparql_kg), protocol="interactive"))
+
+
+def test_patterns_are_ranked_by_the_retriever_that_the_config_names(toy_sparql_kg, question):
+    read = []
+
+    def embed(texts):
+        read.extend(texts)
+        return np.array([[float("adjoin" in text or text == "chief town"), 1.0] for text in texts], np.float32)
+
+    config = EnvConfig(str(toy_sparql_kg), protocol="interactive", retriever="embeddings", patterns_shown=1)
+    env = any_env_factory(config, DenseRetriever(embed))()
+    env.reset(options={"question": question})
+    asked = f"Action: SearchGraphPatterns('{NAMED}', semantic=\"chief town\")"
+    assert "location.location.adjoin_s" in env.step(asked)[0]
+    assert {"chief town", "location country capital"} <= set(read)
 
 
 @pytest.mark.parametrize(

@@ -109,3 +109,15 @@ def test_a_file_name_for_every_id():
     assert len({name.casefold() for name in names}) == len(ids)
     assert all("/" not in name and not name.startswith(".") for name in names)
     assert all(len(name.encode()) < 250 for name in names)
+
+
+@pytest.mark.parametrize("damage", [{"ending": "error", "turns": [], "answer": None}, {"extra": {}}])
+def test_what_ended_by_an_exception_or_is_no_search_s_is_tried_again(run, tmp_path, damage):
+    run(tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "halves", interrupted_after=20)
+    partial = tmp_path / "halves" / "trajectories.partial.jsonl"
+    first, *rest = (json.loads(line) for line in partial.read_text().splitlines())
+    partial.write_text("".join(json.dumps(record) + "\n" for record in ({**first, **damage}, *rest)))
+    run(tmp_path / "halves")
+    assert without_seconds(tmp_path / "halves") == without_seconds(tmp_path / "whole")

@@ -114,7 +114,7 @@ def test_constant_and_the_f1_of_terminal_states(toy_trajectories):
         ({"value_beta": float("nan")}, "value_beta"),
         ({"value": "ig"}, "value_model is missing"),
         ({"value": "ig", "value_model": "m", "value_backend": "openai"}, "gives no log-probabilities"),
-        ({"value": "cot", "value_model": "m", "value_backend": "openai"}, "judge: '' is not an http"),
+        ({"value": "cot", "value_model": "m", "value_backend": "openai"}, "value_url is missing"),
         ({"value": "ig", "value_model": "./nowhere"}, "no such folder"),
     ],
 )

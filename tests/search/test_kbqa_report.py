@@ -122,12 +122,27 @@ def test_errors_are_exported_and_their_labels_counted(make_run, tmp_path, capsys
 def test_bad_input_is_one_line(make_run, tmp_path, capsys):
     run = make_run("run", tasks=(0,))
     tree = run / "trees" / "0.json"
-    broken = '{"question_id": "x", "nodes": [{}]}'
-    for text, problem in (("{", "0.json: "), (broken, "node 0 is no node"), ("[]", "an object")):
+    whole = json.loads(tree.read_text())
+    root, first, *rest = whole["nodes"]
+    damaged = {
+        "node 0 is no node": [{}],
+        "node 1 is no node": [root, {**first, "answer": "Paris"}],
+        "node 2 is no node": [root, first, {**rest[0], "total": float("nan")}],
+        "node 1 does not stand in a tree": [root, {**first, "parent": 77}],
+        "node 2 does not stand in a tree": [root, first, {**rest[0], "number": first["number"]}],
+    }
+    texts = {problem: json.dumps({**whole, "nodes": nodes}) for problem, nodes in damaged.items()}
+    for problem, text in {"0.json: ": "{", "an object": "[]", **texts}.items():
         tree.write_text(text)
-        assert main(["kbqa", "report", str(run)]) == 2
-        assert problem in capsys.readouterr().err
+        for command in (["report", str(run)], ["proxies", str(run), "--value", "constant"]):
+            assert main(["kbqa", *command]) == 2
+            assert problem in capsys.readouterr().err
     tree.unlink()
+    write_json(run / "proxies" / "ig.json", {"values": {"toy-1": 4}})
+    assert main(["kbqa", "report", str(run)]) == 2 and "ig.json: not a value's file" in capsys.readouterr().err
+    (run / "proxies" / "ig.json").unlink()
+    (tmp_path / "labels.csv").write_bytes(b"id,label\n1,\xff\n")
+    assert main(["kbqa", "labels", str(tmp_path / "labels.csv")]) == 2 and "in UTF-8" in capsys.readouterr().err
     assert main(["kbqa", "proxies", str(run), "--value", "constant"]) == 2
     assert "no siblings of different worth" in capsys.readouterr().err
     assert main(["kbqa", "proxies", str(run), "--value", "ig"]) == 2

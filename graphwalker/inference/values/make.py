@@ -99,7 +99,10 @@ def _chain_of_thought(config: ValueConfig) -> Value:
     if config.value_backend == "openai":
         from graphwalker.tools.chat_server import ChatServer
 
-        server = ChatServer(config.value_url or "", _model(config), who="judge", cache=config.value_cache)
+        if config.value_url is None:
+            raise UserError("value_url is missing: the backend openai needs its address")
+        server = ChatServer(config.value_url, _model(config), who="judge", cache=config.value_cache)
+        server.check()
         judge = ServerJudge(server, config.value_reply_tokens, config.value_rows)
     else:
         from graphwalker.inference.load import load_engine
