@@ -40,11 +40,12 @@ def _add_proxies(group: "argparse._SubParsersAction") -> None:
     parser = group.add_parser(
         "proxies",
         help="ask a value about the nodes of a run's trees (Table 6)",
-        description="Values all siblings in a run's trees and writes RUN/proxies/VALUE.json. For Table 6 the run is "
+        description="Values all siblings in a run's trees and writes RUN/proxies/NAME.json. For Table 6 the run is "
         "one of classic_mcts with the value f1, whose totals are Monte-Carlo values of terminal F1.",
     )
     parser.add_argument("folder", type=Path, metavar="RUN", help="a folder with trajectories.jsonl and trees")
     parser.add_argument("--value", choices=VALUES, required=True, help="the value to ask")
+    parser.add_argument("--name", help="RUN/proxies/NAME.json is written (default: the value), for several models")
     parser.add_argument("--model", help="its model: a folder, a hub id, or smollm2")
     parser.add_argument("--backend", default="auto", help="transformers, vllm, server, openai or auto")
     parser.add_argument("--url", help="where the backend server or openai answers")
@@ -93,6 +94,9 @@ def _proxies(args: argparse.Namespace) -> int:
     from graphwalker.search.node import Node
     from graphwalker.search.stored import stored_nodes
 
+    name = args.name or args.value
+    if Path(name).name != name:
+        raise UserError(f"--name {name}: expected a name without folders")
     (evaluation, *_) = evaluations(args.folder)
     questions = {t.question.id: t.question for t in evaluation.trajectories()}
     wanted: list[tuple[str, Node]] = []
@@ -114,7 +118,7 @@ def _proxies(args: argparse.Namespace) -> int:
         for (question, node), found in zip(part, value([node for _, node in part]), strict=True):
             values.setdefault(question, {})[str(node.number)] = float(found)
     seconds = time.perf_counter() - began
-    out = evaluation.path / PROXIES / f"{args.value}.json"
+    out = evaluation.path / PROXIES / f"{name}.json"
     counts = dict(getattr(value, "counts", {}))
     write_json(
         out,

@@ -81,6 +81,10 @@ def test_proxies_and_every_table(make_run, capsys):
     ]
     assert main(["kbqa", "proxies", str(runs[1]), "--value", "constant"]) == 0
     proxy = json.loads((runs[1] / "proxies" / "constant.json").read_text())
+    assert main(["kbqa", "proxies", str(runs[1]), "--value", "constant", "--name", "other"]) == 0
+    assert json.loads((runs[1] / "proxies" / "other.json").read_text())["values"] == proxy["values"]
+    (runs[1] / "proxies" / "other.json").unlink()
+    assert main(["kbqa", "proxies", str(runs[1]), "--value", "constant", "--name", "../other"]) == 2
     sets = [s for tree in read_trees(runs[1]) for s in sibling_sets(tree) if s.tells]
     assert proxy["states"] == sum(len(s.numbers) for s in sets) > 0
     tables = kbqa_report(runs)
