@@ -35,6 +35,7 @@ def main(default: Path = DEFAULT) -> None:
     print(f"SFT of {model_args.model_name_or_path} on {files}; output in {training.output_dir}", flush=True)
     preflight.check_template(training)
     prompt = prompt_of(env)
+    models.check_there(model_args.model_name_or_path)
     with training.main_process_first(desc="data and model"):
         if data.demo_data:
             prepare_demo_data(data.demo_data)

@@ -65,6 +65,12 @@ def prepare_model(
     return name
 
 
+def check_there(name: str) -> None:
+    """Raise ``UserError`` for a model's folder that is not there, before anything is made for its training."""
+    if name not in TINY and name != "smollm2":
+        load.check_place(name)
+
+
 def check_trained(name: str) -> None:
     """Raise ``UserError`` for a model that SFT makes from nothing, where one is needed that writes turns."""
     if name in TINY:

@@ -75,9 +75,11 @@ def test_what_cannot_be_trained_ends_with_one_line(workspace, arg, run_here):
         ({"paragraphs": "some"}, "paragraphs"),
         ({"branches": -1}, "branches: must be at least 0"),
         ({"packing": True}, "packing"),
+        ({"model_name_or_path": "out/of/nothing", "demo_data": "made"}, "out/of/nothing: no such folder"),
     ):
         status, error = run_here("arg", "--config", workspace.config("bad.yaml", {**arg, **change}))
         assert status == 2 and said in error and "Traceback" not in error
+    assert not (workspace / "made").exists()  # nothing is made for a model that is not there
 
 
 @pytest.mark.slow
