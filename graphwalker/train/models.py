@@ -68,7 +68,7 @@ def prepare_model(
 def check_there(name: str) -> None:
     """Raise ``UserError`` for a model's folder that is not there, before anything is made for its training."""
     if name not in TINY and name != "smollm2":
-        load.check_place(name)
+        load.check_place(prepare_model(name))
 
 
 def check_trained(name: str) -> None:

@@ -68,10 +68,11 @@ def test_smollm2_demo_cut_down(workspace):
     values = yaml.safe_load(SMOLLM2.read_text())
     values |= {"run": "run", "demo_data": None, "kg": "kg", "eval_questions": {"dev": "questions.jsonl"}}
     values |= {"eval_max_questions": 2, "eval_turn_tokens": 8, "eval_episode_tokens": 600}
-    values["common"] |= {"kg": "kg", "model_cache": "models"}
+    values["common"] |= {"kg": "kg"}
     *supervised, grpo = values["stages"]
     for stage in supervised:
         stage |= {"trajectories": "trajectories.jsonl", "max_steps": 2, "gradient_accumulation_steps": 1}
+        stage["model_cache"] = "models"
     grpo |= {"questions": "questions.jsonl", "max_steps": 1, "num_generations": 2, "gradient_accumulation_steps": 2}
     grpo |= {"max_turn_tokens": 8, "max_episode_tokens": 600, "max_completion_length": 600}
     done = workspace.recipe("curriculum", "--config", workspace.config("c.yaml", values))
