@@ -157,6 +157,19 @@ def read_jsonl(path: str | os.PathLike, cls: Any = None) -> Iterator[Any]:
             yield value
 
 
+def first_record(path: str | os.PathLike) -> dict[str, Any]:
+    """A JSONL file's first record, by whose keys a reader tells what the file holds.
+
+    Empty where that is no record: whoever reads the file as what it should be says what is wrong with it. Raises
+    ``UserError`` when the file is missing.
+    """
+    try:
+        first = next(read_jsonl(path), None)
+    except FileFormatError:
+        return {}
+    return first if isinstance(first, dict) else {}
+
+
 def file_hash(path: str | os.PathLike) -> str:
     """The SHA-256 of a file's content; raises ``UserError`` when it cannot be read."""
     try:

@@ -2,7 +2,7 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -194,7 +194,12 @@ def _add_logic_forms(group: "argparse._SubParsersAction") -> None:
         description="Writes a one-turn trajectory for each question with gold SPARQL; train on them with "
         "recipes/sft.py and `prompt: logic_form`.",
     )
-    parser.add_argument("questions", type=Path, metavar="QUESTIONS", help="Question JSONL with gold SPARQL")
+    parser.add_argument(
+        "questions",
+        type=Path,
+        metavar="QUESTIONS",
+        help="Question JSONL with gold SPARQL, or an actor's trajectories, whose last query is then taken",
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="OUT.jsonl")
     parser.add_argument("--limit", type=int, help="stop after this many")
     parser.set_defaults(run=run)
@@ -368,13 +373,20 @@ def _subset(args: argparse.Namespace) -> int:
 
 def _logic_forms(args: argparse.Namespace) -> int:
     from data_pipelines.importers.counts import Counts
-    from data_pipelines.logic_forms import logic_forms
+    from data_pipelines.logic_forms import as_the_actor_writes, logic_forms
+    from graphwalker.files import first_record, read_jsonl
     from graphwalker.tools.questions import read_questions
+    from graphwalker.types import Question, Trajectory
 
     check("--limit", args.limit, 1)
     keep_input(args.questions, args.out)
+    questions: Iterable[Question]
+    if "turns" in first_record(args.questions):
+        questions = as_the_actor_writes(read_jsonl(args.questions, Trajectory))
+    else:
+        questions = read_questions(args.questions)
     counts = Counts()
-    made = logic_forms(read_questions(args.questions), counts)
+    made = logic_forms(questions, counts)
     write_counted(args, made, counts, "trajectories", {"questions": str(args.questions)})
     return 0
 

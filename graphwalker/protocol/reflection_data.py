@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from graphwalker import fields
-from graphwalker.errors import FileFormatError, UserError
+from graphwalker.errors import UserError
 from graphwalker.fields import SCHEMA
-from graphwalker.files import read_jsonl
+from graphwalker.files import first_record
 from graphwalker.types import Entity, Question
 
 KINDS = ("relation", "entity", "rationality", "utility")
@@ -68,11 +68,8 @@ class ReflectionRecord:
 
 def holds_reflections(path: Path) -> bool:
     """Whether a JSONL file's first record is one of these rather than a trajectory."""
-    try:
-        first = next(read_jsonl(path), None)
-    except FileFormatError:
-        return False  # whoever reads the file as what it should be says what is wrong with it
-    return isinstance(first, dict) and "turns" not in first and "text" in first
+    first = first_record(path)
+    return "turns" not in first and "text" in first
 
 
 def _branch(record: Any) -> Branch:
