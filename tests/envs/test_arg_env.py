@@ -67,7 +67,7 @@ def test_an_outage_is_no_empty_answer(toy_store, question, monkeypatch):
     def gone(*arguments):
         raise KGUnavailable("gone", kind="refused")
 
-    monkeypatch.setattr(env.tools, "retrieve", gone)
+    monkeypatch.setattr(env.toolbox, "retrieve", gone)
     _, _, terminated, truncated, info = env.step(RELATION)
     assert truncated and not terminated and info["outage"]
     assert env.trajectory().ending == "outage" and env.trajectory().extra["outage"] == "refused"
