@@ -20,7 +20,7 @@ class EpisodeEnv:
     """At most `max_turns` turns, of which the last must answer; a protocol says what a turn means (`step`).
 
     Reward: ``reward(answer, gold)`` in [0, 1] with the answer, 0 in every other turn.
-    EpisodeEnv end: terminated by an answer; truncated (ending ``"budget"``) when turn `max_turns` holds none, or after
+    Episode end: terminated by an answer; truncated (ending ``"budget"``) when turn `max_turns` holds none, or after
     `max_errors` erroneous turns in a row where that is given, since a policy in training that is lost is not to fill a
     batch with its wandering; truncated as ``"outage"`` when the graph is out of order: ``info["outage"]``, and such an
     episode cannot be scored.
