@@ -24,7 +24,9 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "kg": Command("build, inspect and query knowledge graphs", ("kg", "kg_ask", "connect")),
-    "data": Command("import questions and synthesise trajectories", ("data", "synth", "actor", "arg")),
+    "data": Command(
+        "import questions and synthesise trajectories", ("data", "data_gold", "data_questions", "synth", "actor", "arg")
+    ),
     "eval": Command("run an agent over questions and score it", ("eval",)),
     "merge": Command("merge a LoRA adapter into its base model", ("merge",)),
     "rescore": Command("compute a run's metrics again from its trajectories", ("rescore",)),

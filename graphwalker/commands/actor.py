@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from graphwalker.commands.data import check, counts_path, keep_input, limited, write_counted
 from graphwalker.commands.retrieving import add_retriever, retriever_of
+from graphwalker.commands.writing import check, counts_path, keep_input, limited, write_counted
 from graphwalker.errors import UserError
 from graphwalker.files import atomic_files, dump_json, dump_jsonl, file_hash
 

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphwalker.commands.data import check, keep_input, write_counted
 from graphwalker.commands.retrieving import add_retriever, retriever_of
+from graphwalker.commands.writing import check, keep_input, write_counted
 
 if TYPE_CHECKING:
     from data_pipelines.arg_llm_critic import LLMCritic
