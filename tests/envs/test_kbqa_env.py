@@ -7,7 +7,9 @@ from envs.check_env import check_env
 from envs.factory import EnvConfig, any_env_factory, env_factory
 from envs.kbqa_env import KBQAEnv
 from graphwalker.errors import UserError
-from graphwalker.tools.kbqa.toolbox import Said
+from graphwalker.kg.guard import QueryLimits
+from graphwalker.kg.open import open_kg
+from graphwalker.tools.kbqa.toolbox import KBQAToolbox, Said
 from graphwalker.tools.observation import Observation
 from graphwalker.tools.retriever import DenseRetriever
 
@@ -103,6 +105,25 @@ def test_an_outage_ends_an_episode_and_a_slow_query_does_not(toy_kbqa_env, quest
     (step,) = play(env, question, RUN)
     assert (step[3], step[4].get("ending")) == (ending is not None, ending)
     assert env.trajectory().extra.get("outage") == ("reset" if ending else None)
+
+
+PRODUCT = " . ".join(f"?a{i} ?b{i} ?c{i}" for i in range(8))
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "says"),
+    [
+        (f"SELECT (COUNT(*) AS ?n) {{ {PRODUCT} }}", "kg_timeout", "Error: timed out"),
+        (f"SELECT ?a0 ?a1 ?a2 ?a3 ?a4 ?a5 {{ {PRODUCT} }}", "ok", "at least "),
+        ("INSERT DATA { <urn:a> <urn:b> <urn:c> }", "refused", "Error: the query is not run"),
+    ],
+)
+def test_a_query_that_asks_too_much_costs_its_turn_alone(toy_sparql_kg, question, query, status, says):
+    limits = QueryLimits(seconds=0.5, rows=100)
+    env = KBQAEnv(KBQAToolbox(open_kg(toy_sparql_kg), toy_sparql_kg, query_limits=limits))
+    (step,) = play(env, question, f"Action: ExecuteSPARQL('{query}')")
+    assert step[4]["status"] == status and says in step[0] and not env.over
+    assert env.step(RUN)[4]["status"] == "ok" and env.step(DONE)[1] == 1.0
 
 
 def test_a_fork_goes_on_by_itself(toy_kbqa_env, question):
