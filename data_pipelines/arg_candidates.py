@@ -63,7 +63,10 @@ def siblings(search: PathSearch, node: str, hop: Hop, settings: ArgSettings) -> 
 
 
 def sample_paths(
-    walks: Sequence[Walk], settings: ArgSettings, question: str, by_chance: Collection[tuple[str, tuple[Edge, ...]]] = ()
+    walks: Sequence[Walk],
+    settings: ArgSettings,
+    question: str,
+    by_chance: Collection[tuple[str, tuple[Edge, ...]]] = (),
 ) -> list[Walk]:
     """At most ``k_paths`` walks, in turn from each sequence of relations out of a topic: one with many answers does not
     crowd out the others. Of the sequences ``by_chance``, which teach when to stop, at most one walk is drawn, the last.

@@ -247,6 +247,8 @@ def test_the_command_writes_records_and_counts(tmp_path, toy_kg, capsys):
         ({"at": 10_000}, "at: 10000, but the text has"),
         ({"ended": 1}, "ended: expected true or false"),
         ({"more": 1}, "unknown field 'more' in a Branch"),
+        ({"trained": ""}, "trained: nothing stands in it"),
+        ({"trained": "[Fully Reasonable]"}, "read: no path with reflection tokens: [Fully Reasonable] does not fit"),
     ],
 )
 def test_a_broken_record_is_named_by_its_line(make, tmp_path, change, said):
@@ -254,4 +256,13 @@ def test_a_broken_record_is_named_by_its_line(make, tmp_path, change, said):
     record["branches"] = [{**record["branches"][0], **change}]
     write_jsonl(tmp_path / "arg.jsonl", [record])
     with pytest.raises(UserError, match=re.escape(f"arg.jsonl:1: branches: {said}") + "|" + re.escape(f":1: {said}")):
+        list(read_jsonl(tmp_path / "arg.jsonl", ReflectionRecord))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Paris", "[Relation Retrieval]<paragraph>a.b", "<|im_end|>[No Retrieval]A[Utility:1]"]
+)
+def test_a_text_that_is_no_path_is_not_trained(make, tmp_path, text):
+    write_jsonl(tmp_path / "arg.jsonl", [{**make(CAPITAL_OF)[0].to_json(), "text": text, "branches": []}])
+    with pytest.raises(UserError, match="arg.jsonl:1: text: no path with reflection tokens"):
         list(read_jsonl(tmp_path / "arg.jsonl", ReflectionRecord))
