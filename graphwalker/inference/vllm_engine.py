@@ -30,7 +30,7 @@ def make_llm(**options: Any) -> Any:
         options = {"enable_chunked_prefill": False, **options}
     hidden = {name: sys.modules.pop(name) for name in (_STUMBLED_OVER,) if name in sys.modules}
     main = vars(sys.modules["__main__"])
-    program = {name: main.pop(name) for name in ("__file__", "__spec__") if name in main}
+    program: dict[str, Any] = {name: main.pop(name) for name in ("__file__", "__spec__") if name in main}
     main["__spec__"] = None
     try:
         return LLM(**options)
