@@ -14,6 +14,9 @@ from graphwalker.kg.hops import Edge
 from graphwalker.protocol.reflection import read_relation, write_relation
 from graphwalker.tools.retriever import Retriever, candidates
 
+Walk = tuple[str, Path]
+"""The id of a topic, and a path from it: two topics can have the same path, to an answer that they share."""
+
 
 @dataclass(frozen=True)
 class ArgSettings:
@@ -60,21 +63,29 @@ def siblings(search: PathSearch, node: str, hop: Hop, settings: ArgSettings) -> 
 
 
 def sample_paths(
-    paths: Sequence[Path], settings: ArgSettings, question: str, by_chance: Collection[tuple[Edge, ...]] = ()
-) -> list[Path]:
-    """At most ``k_paths`` paths, in turn from each sequence of relations: one with many answers does not crowd out
-    the others. Of the sequences ``by_chance``, which teach when to stop, at most one path is drawn, the last."""
+    walks: Sequence[Walk],
+    settings: ArgSettings,
+    question: str,
+    by_chance: Collection[tuple[str, tuple[Edge, ...]]] = (),
+) -> list[Walk]:
+    """At most ``k_paths`` walks, in turn from each sequence of relations out of a topic: one with many answers does not
+    crowd out the others. Of the sequences ``by_chance``, which teach when to stop, at most one walk is drawn, the last.
+    """
     drawn = chance(settings, "paths", question)
-    groups: dict[tuple[Edge, ...], list[Path]] = {}
-    for path in sorted(paths):
-        groups.setdefault(tuple(hop.edge for hop in path), []).append(path)
+    groups: dict[tuple[str, tuple[Edge, ...]], list[Walk]] = {}
+    for walk in sorted(walks, key=lambda walk: (walk[1], walk[0])):
+        groups.setdefault(_sequence(walk), []).append(walk)
     order = list(groups.values())
     drawn.shuffle(order)
     for group in order:
         drawn.shuffle(group)
     longest = max(map(len, order), default=0)
     turns = [group[place] for place in range(longest) for group in order if place < len(group)]
-    stray = [path for path in turns if tuple(hop.edge for hop in path) in by_chance][:1]
-    sound = [path for path in turns if tuple(hop.edge for hop in path) not in by_chance]
+    stray = [walk for walk in turns if _sequence(walk) in by_chance][:1]
+    sound = [walk for walk in turns if _sequence(walk) not in by_chance]
     places = settings.k_paths - len(stray) if sound and settings.k_paths > 1 else settings.k_paths
     return [*sound[:places], *stray][: settings.k_paths]
+
+
+def _sequence(walk: Walk) -> tuple[str, tuple[Edge, ...]]:
+    return walk[0], tuple(hop.edge for hop in walk[1])

@@ -100,12 +100,13 @@ def read_tasks(path: str | Path | None = None) -> dict[str, Task]:
 
 
 def _task(record: Any, labels: Sequence[str], where: str) -> Task:
-    if not isinstance(record, dict) or not isinstance(record.get("instructions"), str):
-        raise UserError(f"{where}: expected instructions and examples")
+    examples = (record.get("examples") or []) if isinstance(record, dict) else None
+    if not isinstance(examples, list) or not isinstance(record.get("instructions"), str):
+        raise UserError(f"{where}: expected instructions and a list of examples")
     names = {_said(label): label for label in labels}
     shown = ", ".join(label.strip("[]").removeprefix("Utility:") for label in labels)
     messages = [{"role": "system", "content": record["instructions"].replace("{labels}", shown)}]
-    for number, example in enumerate(record.get("examples") or [], 1):
+    for number, example in enumerate(examples, 1):
         asked = example.get("asked") if isinstance(example, dict) else None
         label = str(example.get("label", "")) if isinstance(example, dict) else ""
         if not isinstance(asked, str) or _said(label) not in names:

@@ -51,10 +51,11 @@ class ArgMaker:
         found = self._found(question, counts)
         if not found:
             return []
-        topics = {path: gold for gold, paths in found for path in paths}
-        by_chance = {edges for gold, _ in found for edges in gold.wrong}
-        drawn = sample_paths(list(topics), self.settings, question.id, by_chance)
-        records = [record for path in drawn if (record := _Writer(self, topics[path], path, counts).record())]
+        golds = {gold.topic.id or "": gold for gold, _ in found}
+        walks = [(gold.topic.id or "", path) for gold, paths in found for path in paths]
+        by_chance = {(gold.topic.id or "", edges) for gold, _ in found for edges in gold.wrong}
+        drawn = sample_paths(walks, self.settings, question.id, by_chance)
+        records = [record for topic, path in drawn if (record := _Writer(self, golds[topic], path, counts).record())]
         if not records:
             counts.drop("no path of it was labelled", question.id)
         counts.kept += bool(records)
@@ -62,7 +63,7 @@ class ArgMaker:
 
     def _found(self, question: Question, counts: Counts) -> list[tuple[Gold, list[Path]]]:
         """What is known from each topic, with its paths; without any the question is dropped."""
-        topics = [topic for topic in question.topic_entities if topic.id]
+        topics = list({topic.id: topic for topic in question.topic_entities if topic.id}.values())
         answers = sorted(answer_ids(question, self.search.walker))
         if not topics or not answers:
             counts.drop(NO_IDS, question.id)

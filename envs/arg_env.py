@@ -77,9 +77,13 @@ class ArgEnv(EpisodeEnv):
     # What a tree search asks (`graphwalker.search.arg_hop.ArgEpisode`).
 
     def topics(self) -> list[Topic]:
-        """The topic entities that the graph knows, each with the message that opens a path from it."""
-        nodes = ((entity, self.toolbox.node_of(entity)) for entity in self._asked.topic_entities)
-        return [Topic(node, entity.name, self._opening(entity)) for entity, node in nodes if node is not None]
+        """The topic entities that the graph knows, each once, with the message that opens a path from it."""
+        found: dict[str, Topic] = {}
+        for entity in self._asked.topic_entities:
+            node = self.toolbox.node_of(entity)
+            if node is not None and node not in found:
+                found[node] = Topic(node, entity.name, self._opening(entity))
+        return list(found.values())
 
     def retrieve(self, entity: str, hypothesis: str, *, query: bool, k: int) -> list[str]:
         """See `graphwalker.search.arg_hop.ArgEpisode`: the hypothesis' best first, then in turn with the question's."""

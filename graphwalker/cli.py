@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"graphwalker: error: {error}", file=sys.stderr)
         return 2
     except KGUnavailable as error:
-        print(f"graphwalker: error: the knowledge graph does not answer: {error}", file=sys.stderr)
+        print(f"graphwalker: error: {error.whose}{error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("graphwalker: interrupted", file=sys.stderr)

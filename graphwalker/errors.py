@@ -36,8 +36,11 @@ class KGUnavailable(Exception):
     """The KG could not answer (outage or time-out), which is never the same as an empty answer.
 
     ``status`` is ``"kg_timeout"`` or ``"kg_error"``; ``kind`` says more where more is known, for counting: a server may
-    have refused, reset, cut its answer or been down already (``graphwalker.kg.sparql_results.Kind``).
+    have refused, reset, cut its answer or been down already (``graphwalker.kg.sparql_results.Kind``). ``whose`` begins
+    the message of a program that ends by it.
     """
+
+    whose = "the knowledge graph does not answer: "
 
     def __init__(self, message: str, status: str = "kg_error", kind: str = ""):
         super().__init__(message)

@@ -60,9 +60,9 @@ def check_installed() -> None:
 
 
 def _meets(name: str, version: str, demands: list[str]) -> bool:
-    # A local tag such as +cpu says how a build was made, not which version it is.
-    public = version.split("+")[0]
-    return all(r.specifier.contains(public, prereleases=True) for r in _demands(name, demands))
+    # A local tag such as +cpu says how a build was made, not which version it is; a demand may name one all the same.
+    spellings = (version, version.split("+")[0])
+    return all(any(r.specifier.contains(v, prereleases=True) for v in spellings) for r in _demands(name, demands))
 
 
 def _demands(name: str, demands: list[str]) -> list[Requirement]:

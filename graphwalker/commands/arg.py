@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphwalker.commands.retrieving import add_retriever, retriever_of
 from graphwalker.commands.writing import check, keep_input, write_counted
+from graphwalker.errors import UserError
 
 if TYPE_CHECKING:
     from data_pipelines.arg_llm_critic import LLMCritic
@@ -68,6 +69,9 @@ def run(args: argparse.Namespace) -> int:
 
     for option, value in (("--limit", args.limit), ("--tries", args.tries), ("--parallel", args.parallel)):
         check(option, value, 1)
+    for option, given in (("--critic-model", args.critic_model), ("--instructions", args.instructions)):
+        if given and not args.critic_url:
+            raise UserError(f"{option} is for a language model as critic: name its server with --critic-url")
     keep_input(args.questions, args.out)
     settings = ArgSettings(args.k_paths, args.candidates, args.max_hops, args.hub, seed=args.seed)
     search = PathSearch(Hops(open_kg(args.kg)), max_hops=settings.max_hops, hub=settings.hub)

@@ -70,9 +70,14 @@ class Asking:
         return samples
 
     def judge(self, searches: Sequence[QuestionSearch]) -> list[Sample]:
-        """Judge the claims of all searches in one batch; where that fails, of each by itself."""
+        """Judge the claims of all searches in one batch; where that fails, of each by itself.
+
+        Raises ``UserError`` where nothing can be judged, as by a server that is gone.
+        """
         try:
             found = self._verdicts(searches)
+        except UserError:
+            raise
         except Exception as error:
             if len(searches) == 1:
                 searches[0].fail(error)

@@ -1,5 +1,6 @@
 """From claims on states of a search to label sets after token ids, and back to verdicts."""
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -21,7 +22,10 @@ class Judging:
         self._ids = lru_cache(maxsize=4096)(lambda text: tuple(self._chat.text(text)))
 
     def __call__(self, requests: Sequence[Judge]) -> list[list[Verdict]]:
-        """The verdicts on the claims of each request; without labels where the model has no room for a claim."""
+        """The verdicts on the claims of each request; without labels where the model has no room for a claim.
+
+        Raises ``ValueError`` for probabilities that are no numbers.
+        """
         asks = [self._ask(claim, request) for request in requests for claim in request.claims]
         fits = [len(ask.ids) + len(ask.groups) <= self.labeller.max_length for ask in asks]
         told = iter(self.labeller.tell([ask for ask, fit in zip(asks, fits, strict=True) if fit]))
@@ -44,6 +48,8 @@ class Judging:
 
     @staticmethod
     def _verdict(ask: Ask, told: Any, request: Judge) -> Verdict:
+        if not all(map(math.isfinite, (told.logprob, *(value for values in told.labels for value in values)))):
+            raise ValueError("the model gave a label, or a text, a probability that is no number")
         labels = tuple(
             dict(zip(group, values, strict=True)) for group, values in zip(request.groups, told.labels, strict=False)
         )

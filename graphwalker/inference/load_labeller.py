@@ -1,13 +1,13 @@
 """The labeller on the model that an engine already holds."""
 
-from typing import Any
-
 from graphwalker.errors import UserError
 from graphwalker.inference.engine import Engine
 from graphwalker.inference.judging import reflection_ids
 from graphwalker.inference.labels import Labeller
 from graphwalker.inference.transformers_engine import TransformersEngine
 from graphwalker.inference.transformers_labels import TransformersLabeller
+from graphwalker.inference.vllm_engine import VLLMEngine
+from graphwalker.inference.vllm_labels import VLLMLabeller, VLLMServerLabeller
 from graphwalker.inference.vllm_server import VLLMServerEngine
 
 
@@ -18,12 +18,7 @@ def labeller_of(engine: Engine) -> Labeller:
     if isinstance(engine, TransformersEngine):
         return TransformersLabeller(engine.model, engine.tokenizer, max_length=engine.max_length)
     if isinstance(engine, VLLMServerEngine):
-        from graphwalker.inference.vllm_labels import VLLMServerLabeller
-
         return VLLMServerLabeller(engine.server, engine.tokenizer, max_length=engine.max_length)
-    llm: Any = getattr(engine, "llm", None)
-    if llm is None:
+    if not isinstance(engine, VLLMEngine):
         raise UserError("this engine's model cannot give the probabilities of labels: use transformers, vllm or server")
-    from graphwalker.inference.vllm_labels import VLLMLabeller
-
-    return VLLMLabeller(llm, engine.tokenizer, max_length=engine.max_length)
+    return VLLMLabeller(engine)

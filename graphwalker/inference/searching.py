@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
+from graphwalker.errors import UserError
 from graphwalker.inference.asking import Asking
 from graphwalker.inference.chat_tokens import ChatTokens, Role
 from graphwalker.inference.engine import BranchingEngine, Completion, Engine, Sampling
@@ -26,6 +27,7 @@ from graphwalker.search.node import Node
 from graphwalker.search.requests import Value
 from graphwalker.search.searchers import find_searcher
 from graphwalker.search.settings import SearchConfig
+from graphwalker.tools.chat_server import RequestRefused
 from graphwalker.types import Question
 
 SCORE_SHARE = 2  # states are valued once one search in so many waits for it, or when nothing else can go on
@@ -52,7 +54,7 @@ def run_searches(
     (default: as many as the engine has rows). Observations are cut as in `rollout.run_episodes`; a state that leaves
     no room for a turn is terminal (``limit`` "length"). An exception of an environment, the searcher or the value
     function ends its question with the ending ``error``; one of the engine as a whole is raised. Raises ``UserError``
-    for an unknown searcher.
+    for an unknown searcher, and where what values or judges says that it is gone for good.
     """
     searcher = find_searcher(config.searcher)
     sampling = replace(sampling, temperature=config.search_temperature)
@@ -288,6 +290,8 @@ class _Loop:
         try:
             values = self._values(searches, [node for group in nodes for node in group])
         except Exception as error:
+            if isinstance(error, UserError) and not isinstance(error, RequestRefused):
+                raise  # whatever values, such as a server, is gone for all
             if len(searches) == 1:
                 self._fail(searches[0], error)
                 return

@@ -1,6 +1,8 @@
 """The engine on vLLM in this process: its own scheduler fills the batch, its prefix cache keeps an episode's past."""
 
+import atexit
 import sys
+import weakref
 from collections.abc import Hashable, Sequence
 from itertools import count
 from typing import Any
@@ -17,13 +19,23 @@ _STUMBLED_OVER = "llvmlite.binding.ffi"
 
 
 def make_llm(**options: Any) -> Any:
-    """A ``vllm.LLM``, wherever it runs: on a CPU vLLM 0.31 looks into all loaded modules, and fails on one of them."""
+    """A ``vllm.LLM``, wherever it runs: on a CPU vLLM 0.31 looks into all loaded modules, and fails on one of them.
+
+    The processes that it spawns would import the running program again, and that module with it; so they see none. Nor
+    can it leave a prompt half read there when the request has a seed.
+    """
     from vllm import LLM  # heavy, and often not installed
 
+    if not torch.accelerator.is_available():
+        options = {"enable_chunked_prefill": False, **options}
     hidden = {name: sys.modules.pop(name) for name in (_STUMBLED_OVER,) if name in sys.modules}
+    main = vars(sys.modules["__main__"])
+    program: dict[str, Any] = {name: main.pop(name) for name in ("__file__", "__spec__") if name in main}
+    main["__spec__"] = None
     try:
         return LLM(**options)
     finally:
+        main.update(program)
         sys.modules.update(hidden)
 
 
@@ -46,7 +58,7 @@ def load_llm(
     on_cpu = not torch.accelerator.is_available()
     if dtype == "auto":
         dtype = "float32" if on_cpu else "bfloat16"
-    return make_llm(
+    llm = make_llm(
         model=path,
         tokenizer=path,
         dtype=dtype,
@@ -57,6 +69,15 @@ def load_llm(
         enforce_eager=on_cpu,  # compiling takes minutes there, and runs on a CPU are small
         logprobs_mode="processed_logprobs",
     )
+    atexit.register(_end, weakref.ref(llm))
+    return llm
+
+
+def _end(llm: "weakref.ref[Any]") -> None:
+    """End vLLM's processes where nothing has yet: Python's own exit waits for them before it would tell them."""
+    alive = llm()
+    if alive is not None:
+        alive.llm_engine.engine_core.shutdown()
 
 
 class VLLMEngine:
@@ -73,6 +94,7 @@ class VLLMEngine:
         self.max_length = min(max_length, self.engine.model_config.max_model_len)
         self.rows: dict[Hashable, Row] = {}
         self.key_of: dict[str, Hashable] = {}  # request id -> row
+        self._ready: list[Completion] = []  # of rows that ended while `outputs` waited for others
 
     @classmethod
     def load(
@@ -99,20 +121,39 @@ class VLLMEngine:
         self.engine.add_request(row.request, {"prompt_token_ids": list(row.ids)}, params)
 
     def step(self) -> list[Completion]:
-        finished = []
-        for output in self.engine.step():
-            if not output.finished:
-                continue
-            key = self.key_of.pop(output.request_id)
-            made = output.outputs[0]
-            ids = list(made.token_ids)
-            self.rows[key].ids += ids
-            logprobs = [entry[token].logprob for token, entry in zip(ids, made.logprobs, strict=True)]
-            finished.append(Completion(key, ids, logprobs, self.rows[key].stopped(ids)))
-        return finished
+        if self._ready:
+            ready, self._ready = self._ready, []
+            return ready
+        return [self._completion(output) for output in self.engine.step() if output.finished]
+
+    def outputs(self, prompts: Sequence[Sequence[int]], params: Sequence[Any]) -> list[Any]:
+        """vLLM's outputs of requests that are no rows. Rows go on meanwhile, which ``LLM.generate`` would take away."""
+        requests = [str(next(_request)) for _ in prompts]
+        found: dict[str, Any] = {}
+        try:
+            for request, ids, param in zip(requests, prompts, params, strict=True):
+                self.engine.add_request(request, {"prompt_token_ids": list(ids)}, param)
+            while len(found) < len(requests):
+                for output in self.engine.step():
+                    if output.finished and output.request_id in self.key_of:
+                        self._ready.append(self._completion(output))
+                    elif output.finished:
+                        found[output.request_id] = output
+        finally:
+            self.engine.abort_request([request for request in requests if request not in found])
+        return [found[request] for request in requests]
+
+    def _completion(self, output: Any) -> Completion:
+        key = self.key_of.pop(output.request_id)
+        made = output.outputs[0]
+        ids = list(made.token_ids)
+        self.rows[key].ids += ids
+        logprobs = [entry[token].logprob for token, entry in zip(ids, made.logprobs, strict=True)]
+        return Completion(key, ids, logprobs, self.rows[key].stopped(ids))
 
     def release(self, key: Hashable) -> None:
         row = self.rows.pop(key)
+        self._ready = [done for done in self._ready if done.key != key]
         if row.request in self.key_of:
             self.engine.abort_request([row.request])
             self.key_of.pop(row.request)

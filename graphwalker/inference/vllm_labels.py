@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphwalker.inference.labels import Ask, Told, among, goes_on, likeliest
+from graphwalker.inference.vllm_engine import VLLMEngine
 from graphwalker.inference.vllm_http import VLLMServer
 
 Answer = tuple[dict[int, float], list[float]]
@@ -35,11 +36,11 @@ def _tell(asks: Sequence[Ask], query: Callable[[Sequence[Query]], list[Answer]])
 
 
 class VLLMLabeller:
-    """A `Labeller` on a ``vllm.LLM`` that `vllm_engine.load_llm` made (``logprobs_mode="processed_logprobs"``)."""
+    """A `Labeller` on the model of an engine that `VLLMEngine.load` made; its rows may be under way meanwhile."""
 
-    def __init__(self, llm: Any, tokenizer: Any, *, max_length: int = 4096):
-        self.llm, self.tokenizer = llm, tokenizer
-        self.max_length = min(max_length, llm.llm_engine.model_config.max_model_len) - 1  # one token is generated
+    def __init__(self, engine: VLLMEngine):
+        self.engine, self.tokenizer = engine, engine.tokenizer
+        self.max_length = engine.max_length - 1  # one token is generated
 
     def tell(self, asks: Sequence[Ask]) -> list[Told]:
         return _tell(asks, self._query)
@@ -47,10 +48,10 @@ class VLLMLabeller:
     def _query(self, queries: Sequence[Query]) -> list[Answer]:
         from vllm import SamplingParams
 
-        prompts = [{"prompt_token_ids": prompt} for prompt, _, _ in queries]
         params = [SamplingParams(**_parameters(labels, read), detokenize=False) for _, labels, read in queries]
         answers = []
-        for (prompt, _, read), output in zip(queries, self.llm.generate(prompts, params, use_tqdm=False), strict=True):
+        outputs = self.engine.outputs([prompt for prompt, _, _ in queries], params)
+        for (prompt, _, read), output in zip(queries, outputs, strict=True):
             first = {token: entry.logprob for token, entry in output.outputs[0].logprobs[0].items()}
             own = output.prompt_logprobs[1:] if read else []
             pairs = zip(prompt[1:] if read else [], own, strict=True)
@@ -78,8 +79,7 @@ def _parameters(labels: Sequence[int], read: bool) -> dict[str, Any]:
     """vLLM's sampling parameters, under the names of its HTTP interface."""
     parameters: dict[str, Any] = {
         "max_tokens": 1,
-        "temperature": 1.0,
-        "seed": 0,
+        "temperature": 0.0,
         "logprobs": len(labels),
         "allowed_token_ids": list(labels),
     }

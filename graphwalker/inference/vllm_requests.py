@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from graphwalker.errors import UserError
 from graphwalker.inference.engine import Sampling
 from graphwalker.protocol.guide import turn_regex
@@ -56,11 +58,16 @@ class Row:
 
 
 def check_servable(path: str, config: Any, vocabulary: int) -> None:
-    """Raise ``UserError`` for a model that vLLM would load and serve wrongly; ``vocabulary`` is its tokenizer's size.
+    """Raise ``UserError`` for a model that vLLM cannot run, or would serve wrongly.
 
-    ``config`` is what transformers reads in ``path``.
+    ``config`` is what transformers reads in ``path``; ``vocabulary`` is its tokenizer's size.
     """
     text = config.get_text_config()
+    if text.model_type == "lfm2" and not torch.accelerator.is_available():
+        raise UserError(
+            f"{path}: vLLM's build for CPUs cannot run LFM2's convolutions: use the backend transformers, or train "
+            "from tiny-qwen2"
+        )
     size = getattr(text, "head_dim", None)
     if text.model_type == "qwen2" and size not in (None, text.hidden_size // text.num_attention_heads):
         raise UserError(

@@ -10,6 +10,7 @@ from graphwalker import fields
 from graphwalker.errors import UserError
 from graphwalker.fields import SCHEMA
 from graphwalker.files import first_record
+from graphwalker.protocol.reflection import ReflectionPath, parse
 from graphwalker.types import Entity, Question
 
 KINDS = ("relation", "entity", "rationality", "utility")
@@ -50,14 +51,18 @@ class ReflectionRecord:
 
     @classmethod
     def from_json(cls, record: Any) -> Self:
-        """A checked record. Raises `UserError` that names the field at fault."""
+        """A checked record, its texts too. Raises `UserError` that names the field at fault."""
         known = {"question": Question.from_json, "topic": Entity.from_json, "text": fields.text}
         values = fields.fields_of(cls, record, {**known, "ended": fields.boolean, "branches": fields.list_of(_branch)})
-        branches = values.pop("branches", ())
+        text, branches = values["text"], values.get("branches", ())
+        _check_path("text", text)
         for branch in branches:
-            if branch.at > len(values["text"]):
-                raise UserError(f"branches: at: {branch.at}, but the text has {len(values['text'])} characters")
-        return cls(**values, branches=branches)
+            if branch.at > len(text):
+                raise UserError(f"branches: at: {branch.at}, but the text has {len(text)} characters")
+            if not branch.trained:
+                raise UserError("branches: trained: nothing stands in it")
+            _check_path("branches: read", text[: branch.at] + branch.read + branch.trained)
+        return cls(**values)
 
     def texts(self) -> Iterator[str]:
         """Everything that a model can come to read of this record, for a tokenizer to be trained on."""
@@ -70,6 +75,14 @@ def holds_reflections(path: Path) -> bool:
     """Whether a JSONL file's first record is one of these rather than a trajectory."""
     first = first_record(path)
     return "turns" not in first and "text" in first
+
+
+def _check_path(field: str, text: str) -> None:
+    """Raise `UserError` for a text that a model must not learn to write."""
+    found = parse(text)
+    problems = found.problems or (() if found.path != ReflectionPath() else ("nothing stands in it",))
+    if problems:
+        raise UserError(f"{field}: no path with reflection tokens: {problems[0]}")
 
 
 def _branch(record: Any) -> Branch:

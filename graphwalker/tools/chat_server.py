@@ -37,7 +37,13 @@ class RequestRefused(UserError):
         self.code = code
 
 
-class ServerDown(KGUnavailable):
+class NoReply(KGUnavailable):
+    """A server that is no knowledge graph gave no reply; it is waited for and counted as one."""
+
+    whose = ""
+
+
+class ServerDown(NoReply):
     """Nothing can be had from a server now, whatever is asked: nobody listens, or it takes no more requests."""
 
 
@@ -77,7 +83,7 @@ class ChatServer:
     def reply(self, messages: Sequence[dict[str, str]], max_tokens: int, **sampling: Any) -> str:
         """The text of the model's reply, greedily unless ``sampling`` says otherwise.
 
-        Raises `KGUnavailable` when the server does not answer and `RequestRefused` when it refuses the request.
+        Raises `NoReply` when the server does not answer and `RequestRefused` when it refuses the request.
         """
         return self.complete(messages, max_tokens, **sampling).text
 
@@ -136,7 +142,7 @@ class ChatServer:
                 problem, down = str(error) or type(error).__name__, False
             status = "kg_error"
         said = f"the {self.who} at {self.url} does not answer: {' '.join(problem.split())}"
-        raise (ServerDown if down else KGUnavailable)(said, status, self.who)
+        raise (ServerDown if down else NoReply)(said, status, self.who)
 
     def _post(self, body: dict) -> tuple[int, bytes]:
         """Status and body of an answer that came whole, in time however it drips, and is no larger than one may be."""
@@ -174,7 +180,7 @@ def _content(answer: bytes) -> Reply:
     try:
         choice = json.loads(answer)["choices"][0]  # not parse_json: half a letter is the model's, no broken answer
         content, cut = choice["message"]["content"], choice.get("finish_reason") == "length"
-    except (KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"not a chat completion: {answer[:200].decode('utf-8', 'replace')}") from error
     return Reply(sound(content) if isinstance(content, str) else "", cut)
 

@@ -52,7 +52,7 @@ class RowMaker:
     def __init__(
         self, tokenizer: Any, prompt: Prompt, *, paragraphs: Paragraphs = "path", branches: int = 0, seed: int = 0
     ):
-        reflection.token_ids(tokenizer.get_vocab(), "the model to train")
+        reflection.token_ids(tokenizer.get_vocab(), str(tokenizer.name_or_path or "the model to train"))
         self.tokens, self.prompt = ChatTokens(tokenizer), prompt
         self.paragraphs, self.branches, self.seed = paragraphs, branches, seed
         self._ids = lru_cache(_KEPT)(self._tokenised)  # most pieces are tokens and relations, again and again

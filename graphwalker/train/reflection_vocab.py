@@ -16,6 +16,7 @@ from transformers import set_seed
 from graphwalker.errors import UserError
 from graphwalker.inference import load
 from graphwalker.protocol import chat, reflection
+from graphwalker.train.identity import model_identity
 from graphwalker.train.models import copy_folder, made_once
 
 NOISE = 0.1
@@ -40,7 +41,7 @@ def with_reflection_tokens(path: str, cache: str, seed: int = 0) -> str:
             "OUT) and name OUT"
         )
     turns = () if chat.family_of(tokenizer) else tuple(t for t in chat.CHATML.tokens if t not in vocabulary)
-    settings = {"source": path, "state": _state(path), "added": [*turns, *reflection.ALL], "seed": seed}
+    settings = {"source": path, "state": model_identity(path), "added": [*turns, *reflection.ALL], "seed": seed}
 
     def make(out: Path) -> None:
         tokenizer = load.load_tokenizer(path)
@@ -102,9 +103,3 @@ def _word_ids(tokenizer: Any, token: str) -> list[int]:
     words = _WORDS.findall(token.replace("</", "end "))
     text = " ".join(words).lower()
     return tokenizer(text, add_special_tokens=False)["input_ids"]
-
-
-def _state(path: str) -> list[list]:
-    """What tells a changed model in a folder from the one it was: its weights' names, sizes and times."""
-    files = sorted(Path(path).glob("*.safetensors")) if Path(path).is_dir() else []
-    return [[file.name, (stat := file.stat()).st_size, stat.st_mtime_ns] for file in files]

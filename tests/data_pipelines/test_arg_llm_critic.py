@@ -111,6 +111,7 @@ def test_a_path_is_labelled_by_the_model(critic, toy_store):
         (lambda tasks: tasks.pop("entity"), "entity: expected the tasks relation, entity"),
         (lambda tasks: tasks.update(more={}), "more: expected the tasks"),
         (lambda tasks: tasks["relation"].pop("instructions"), "relation: expected instructions"),
+        (lambda tasks: tasks["entity"].update(examples=5), "entity: expected instructions and a list of examples"),
         (lambda tasks: tasks["utility"]["examples"][0].update(label="6"), "utility: example 1: expected `asked`"),
     ],
 )
@@ -145,3 +146,12 @@ def test_the_command_asks_a_server_and_the_second_time_its_cache(tmp_path, toy_k
     assert cli.main(command) == 0
     assert len(asked) == calls and list(read_jsonl(tmp_path / "arg.jsonl", ReflectionRecord)) == first
     assert json.loads((tmp_path / "arg.counts.json").read_text())["critic"] == "m"
+
+
+@pytest.mark.parametrize("option", ["--critic-model", "--instructions"])
+def test_a_critic_without_its_server_is_not_replaced_by_rules(tmp_path, toy_kg, capsys, option):
+    write_jsonl(tmp_path / "q.jsonl", [QUESTION])
+    command = ["data", "arg", str(tmp_path / "q.jsonl"), str(tmp_path / "arg.jsonl"), "--kg", str(toy_kg), option, "m"]
+    assert cli.main(command) == 2
+    assert f"{option} is for a language model as critic" in capsys.readouterr().err
+    assert not (tmp_path / "arg.jsonl").exists()

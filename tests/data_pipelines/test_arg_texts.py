@@ -183,22 +183,35 @@ def test_a_literal_answer_is_found_by_its_gold_path(make):
 
 
 def test_paths_are_drawn_from_each_sequence_of_relations_in_turn():
-    def path(relation, node):
-        return (Hop((relation, False), node),)
+    def walk(relation, node, topic="m.t"):
+        return topic, (Hop((relation, False), node),)
 
-    paths = [path("many", f"n{i}") for i in range(50)] + [path("few", "n0")]
-    drawn = sample_paths(paths, ArgSettings(k_paths=3), "q")
-    assert sorted(p[0].edge[0] for p in drawn) == ["few", "many", "many"]
-    assert drawn == sample_paths(list(reversed(paths)), ArgSettings(k_paths=3), "q")
-    assert drawn != sample_paths(paths, ArgSettings(k_paths=3, seed=1), "q")
-    stray = [*paths, *(path(f"stray{i}", "n0") for i in range(9))]
-    by_chance = {((f"stray{i}", False),) for i in range(9)}
-    drawn = [p[0].edge[0][:5] for p in sample_paths(stray, ArgSettings(k_paths=4), "q", by_chance)]
-    assert sorted(drawn) == ["few", "many", "many", "stray"]
-    assert len(sample_paths([path("stray1", "n0")], ArgSettings(k_paths=4), "q", by_chance)) == 1
-    assert [p[0].edge[0] for p in sample_paths(stray, ArgSettings(k_paths=1), "q", by_chance)] in (["few"], ["many"])
+    def relations(drawn):
+        return [path[0].edge[0] for _, path in drawn]
+
+    walks = [walk("many", f"n{i}") for i in range(50)] + [walk("few", "n0")]
+    drawn = sample_paths(walks, ArgSettings(k_paths=3), "q")
+    assert sorted(relations(drawn)) == ["few", "many", "many"]
+    assert drawn == sample_paths(list(reversed(walks)), ArgSettings(k_paths=3), "q")
+    assert drawn != sample_paths(walks, ArgSettings(k_paths=3, seed=1), "q")
+    stray = [*walks, *(walk(f"stray{i}", "n0") for i in range(9))]
+    by_chance = {("m.t", ((f"stray{i}", False),)) for i in range(9)}
+    drawn = relations(sample_paths(stray, ArgSettings(k_paths=4), "q", by_chance))
+    assert sorted(relation[:5] for relation in drawn) == ["few", "many", "many", "stray"]
+    assert len(sample_paths([walk("stray1", "n0")], ArgSettings(k_paths=4), "q", by_chance)) == 1
+    assert relations(sample_paths(stray, ArgSettings(k_paths=1), "q", by_chance)) in (["few"], ["many"])
+    shared = [walk("few", "n0", topic) for topic in ("m.a", "m.b")]
+    assert sorted(sample_paths(shared, ArgSettings(k_paths=2), "q")) == shared
     with pytest.raises(UserError, match="k_paths: must be at least 1"):
         ArgSettings(k_paths=0)
+
+
+def test_topics_that_share_a_relation_to_the_answer_have_a_path_each(make):
+    both = Question("both", "What lies in France and in France?", (FRANCE, SPAIN), (Entity("CVT", "m.cvt1"),))
+    by_topic = {record.topic: record.text for record in make(both)}
+    assert by_topic.keys() == {FRANCE, SPAIN} and len(set(by_topic.values())) == 1
+    twice = dataclasses.replace(CAPITAL_OF, topic_entities=(FRANCE, FRANCE), paths=())
+    assert len(make(twice)) == len(make(dataclasses.replace(CAPITAL_OF, paths=())))
 
 
 def test_the_rules_judge_by_where_a_step_leads(search):
@@ -234,6 +247,8 @@ def test_the_command_writes_records_and_counts(tmp_path, toy_kg, capsys):
         ({"at": 10_000}, "at: 10000, but the text has"),
         ({"ended": 1}, "ended: expected true or false"),
         ({"more": 1}, "unknown field 'more' in a Branch"),
+        ({"trained": ""}, "trained: nothing stands in it"),
+        ({"trained": "[Fully Reasonable]"}, "read: no path with reflection tokens: [Fully Reasonable] does not fit"),
     ],
 )
 def test_a_broken_record_is_named_by_its_line(make, tmp_path, change, said):
@@ -241,4 +256,13 @@ def test_a_broken_record_is_named_by_its_line(make, tmp_path, change, said):
     record["branches"] = [{**record["branches"][0], **change}]
     write_jsonl(tmp_path / "arg.jsonl", [record])
     with pytest.raises(UserError, match=re.escape(f"arg.jsonl:1: branches: {said}") + "|" + re.escape(f":1: {said}")):
+        list(read_jsonl(tmp_path / "arg.jsonl", ReflectionRecord))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Paris", "[Relation Retrieval]<paragraph>a.b", "<|im_end|>[No Retrieval]A[Utility:1]"]
+)
+def test_a_text_that_is_no_path_is_not_trained(make, tmp_path, text):
+    write_jsonl(tmp_path / "arg.jsonl", [{**make(CAPITAL_OF)[0].to_json(), "text": text, "branches": []}])
+    with pytest.raises(UserError, match="arg.jsonl:1: text: no path with reflection tokens"):
         list(read_jsonl(tmp_path / "arg.jsonl", ReflectionRecord))

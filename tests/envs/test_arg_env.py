@@ -46,6 +46,18 @@ def test_a_path_does_not_go_back(toy_arg_env, question):
         assert entity[0] not in ("France</paragraph>", "Paris</paragraph>")
 
 
+def test_a_topic_that_is_named_twice_opens_one_path(toy_arg_env):
+    env = toy_arg_env()
+    both = (
+        Entity("Paris", "m.paris"),
+        Entity("Nowhere", "m.none"),
+        Entity("PARIS", "m.paris"),
+        Entity("Lyon", "m.lyon"),
+    )
+    env.reset(options={"question": Question("q", "?", both, ())})
+    assert [(topic.entity, topic.name) for topic in env.topics()] == [("m.paris", "Paris"), ("m.lyon", "Lyon")]
+
+
 @pytest.mark.parametrize("end", ["[Unrelevant]", "", "I do not know."])
 def test_a_model_that_ends_without_an_answer_is_asked_for_one(toy_arg_env, question, end):
     env = toy_arg_env()

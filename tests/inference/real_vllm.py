@@ -15,9 +15,11 @@ from graphwalker.inference.vllm_http import VLLMServer, serve_command
 from graphwalker.train import tiny
 
 
-def write_model(tokenizer, out: Path) -> None:
-    """A random Qwen2 whose text depends on what it read."""
+def write_model(tokenizer, out: Path, seed: int | None = None) -> None:
+    """A random Qwen2 whose text depends on what it read; another one for each ``seed``."""
     model = tiny.make_model(tokenizer, "qwen2", width=64, layers=2, heads=2)
+    if seed is not None:
+        torch.manual_seed(seed)
     for name, weights in model.named_parameters():
         if weights.ndim > 1:
             torch.nn.init.normal_(weights, std=0.05 if "embed" in name else 0.3)

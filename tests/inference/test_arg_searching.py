@@ -166,6 +166,24 @@ def test_an_exception_of_the_labeller_is_one_question_s_own(run, reflective, toy
     assert [search.trajectory.ending == "error" for search in found] == [False, True, False, False]
 
 
+def test_a_labeller_that_is_gone_ends_the_run(run, reflective):
+    class Gone(Lenient):
+        def tell(self, asks):
+            raise UserError("no server at X; the same command goes on from where this one stopped")
+
+    with pytest.raises(UserError, match="no server at X"):
+        run(labeller=Gone(*reflective, max_length=400))
+
+
+def test_a_probability_that_is_no_number_is_an_error(run, reflective, toy_tasks):
+    class Broken(Lenient):
+        def _label_logits(self, hidden, group):
+            return super()._label_logits(hidden, group) * float("nan")
+
+    (search,) = run([toy_tasks[0][0]], labeller=Broken(*reflective, max_length=400), may_fail=True)
+    assert search.trajectory.ending == "error" and "no number" in search.trajectory.extra["error"]
+
+
 def test_a_tokenizer_without_the_tokens(run, toy_tokenizer, reflective):
     with pytest.raises(UserError, match="reflection token"):
         run(labeller=TransformersLabeller(reflective[0], toy_tokenizer))

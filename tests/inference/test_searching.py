@@ -14,6 +14,7 @@ from graphwalker.protocol.render import render_turn
 from graphwalker.search.searchers import SEARCHERS
 from graphwalker.search.settings import SearchConfig
 from graphwalker.search.vote import winner
+from graphwalker.tools.chat_server import RequestRefused
 
 SAMPLING = Sampling(max_new_tokens=64)
 
@@ -242,6 +243,20 @@ def test_wherever_it_is_raised(run, toy_env, toy_tokenizer, actor, toy_tasks, wh
 def test_a_value_that_is_none_is_an_error_of_its_question(run, bad, toy_tasks):
     (search,) = run([toy_tasks[0][0]], value=lambda nodes: (bad * len(nodes))[: len(nodes)], searcher="fast_mcts")
     assert search.trajectory.ending == "error" and "value function" in search.trajectory.extra["error"]
+
+
+def test_a_value_whose_server_is_gone_ends_the_run_and_a_refused_state_its_question(run, toy_tasks):
+    def gone(nodes):
+        raise UserError("no server at X; the same command goes on from where this one stopped")
+
+    with pytest.raises(UserError, match="no server at X"):
+        run(value=gone, searcher="fast_mcts")
+
+    def refused(nodes):
+        raise RequestRefused("too long", 400)
+
+    (search,) = run([toy_tasks[0][0]], value=refused, searcher="fast_mcts")
+    assert search.trajectory.extra["error"] == "RequestRefused: too long"
 
 
 @pytest.mark.parametrize("status", ["kg_error", "kg_timeout"])

@@ -28,7 +28,7 @@ def engine(folder, request, tmp_path_factory):
         return
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
-        yield load_engine(str(folder), backend="vllm", capacity=4, max_length=512, dtype="float32")
+        yield load_engine(str(folder), backend="vllm", capacity=16, max_length=512, dtype="float32")
 
 
 def _trajectories(engine, toy_tasks, toy_env, sampling, samples=1):
@@ -62,6 +62,17 @@ def test_a_row_can_be_released_in_the_middle(engine):
     assert [done.key for done in finished] == ["b"] and len(finished[0].ids) == 3
     engine.release("b")
     assert not engine.rows
+
+
+def test_more_prompts_than_are_read_at_a_time(engine):
+    """A CPU's vLLM must not leave one half read, as it cannot go on from there with a seed."""
+    for key in range(16):
+        engine.add(key, [5, 6, 7] * 150 + [key], Sampling(temperature=1.0, max_new_tokens=2), seed=key)
+    finished = []
+    while len(finished) < 16:
+        finished += engine.step()
+    for done in finished:
+        engine.release(done.key)
 
 
 def test_guided_turns_keep_to_the_form(engine):

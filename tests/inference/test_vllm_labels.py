@@ -5,13 +5,12 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 from graphwalker.errors import UserError
 from graphwalker.inference.labels import Ask
 from graphwalker.inference.vllm_http import VLLMServer
 from graphwalker.inference.vllm_labels import VLLMLabeller, VLLMServerLabeller
-from graphwalker.train import tiny
+from tests.inference.real_vllm import write_model
 from tests.inference.scripted_vllm import Scripted
 
 SETS = ((10, 11, 12), (13, 14, 15))
@@ -81,21 +80,25 @@ def test_an_answer_without_labels_is_none(served, broken):
 
 @pytest.mark.vllm
 @pytest.mark.slow
-def test_equals_transformers(toy_tokenizer, tmp_path, monkeypatch):
+def test_equals_transformers_while_a_row_is_under_way(toy_tokenizer, tmp_path, monkeypatch):
+    from graphwalker.inference.engine import Sampling
     from graphwalker.inference.load import load_model
     from graphwalker.inference.transformers_labels import TransformersLabeller
-    from graphwalker.inference.vllm_engine import load_llm
+    from graphwalker.inference.vllm_engine import VLLMEngine
 
     monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
-    model = tiny.make_model(toy_tokenizer, "qwen2", width=64, layers=2, heads=2)
-    for name, weights in model.named_parameters():  # so that what it says depends on what it read
-        if weights.ndim > 1:
-            torch.nn.init.normal_(weights, std=0.05 if "embed" in name else 0.3)
-    model.save_pretrained(tmp_path)
-    toy_tokenizer.save_pretrained(tmp_path)
+    write_model(toy_tokenizer, tmp_path)
     ours = TransformersLabeller(load_model(str(tmp_path), toy_tokenizer, "float32").eval(), toy_tokenizer).tell(ASKS)
-    llm = load_llm(str(tmp_path), len(toy_tokenizer), max_length=128, dtype="float32", memory=0.1)
-    theirs = VLLMLabeller(llm, toy_tokenizer).tell(ASKS)
+    engine = VLLMEngine.load(str(tmp_path), toy_tokenizer, capacity=4, max_length=128, dtype="float32")
+    short, long = Sampling(temperature=0, max_new_tokens=1), Sampling(temperature=0, max_new_tokens=20)
+    for key, sampling in (("short", short), ("gone", short), ("long", long)):
+        engine.add(key, [5, 6, 7], sampling, seed=0)
+    theirs = VLLMLabeller(engine).tell(ASKS)
+    engine.release("gone")
+    finished = []
+    while len(finished) < 2:
+        finished += engine.step()
+    assert sorted((done.key, len(done.ids)) for done in finished) == [("long", 20), ("short", 1)]
     for one, other in zip(ours, theirs, strict=True):
         assert one.logprob == pytest.approx(other.logprob, abs=1e-3)
         assert len(one.labels) == len(other.labels)

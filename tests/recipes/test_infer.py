@@ -2,15 +2,18 @@
 
 import copy
 import json
+from contextlib import ExitStack
 
 import pytest
 import yaml
 from transformers import set_seed
 
 from graphwalker.files import read_jsonl
+from graphwalker.protocol.reflection import ALL
 from graphwalker.train import tiny
 from graphwalker.train.reflection_vocab import add_tokens
 from graphwalker.types import Trajectory
+from tests.inference.real_vllm import serving, write_model
 
 INFER = {"model": "model", "questions": "questions.jsonl", "kg": "kg", "prompt": "compact", "out": "out"}
 INFER |= {"turn_tokens": 8, "episode_tokens": 600, "max_turns": 3, "width": 2, "selections": 2, "rows": 8}
@@ -57,6 +60,40 @@ def arg(workspace, toy_tokenizer, run_here, capsys):
     workspace.config("infer.yaml", {**INFER, **ARG})
     capsys.readouterr()
     return lambda *flags: run_here("infer", "--config", "infer.yaml", *flags)
+
+
+def grown(folder):
+    """The trees of a run without numbers, and all numbers that the model gave."""
+    texts, numbers = [], []
+    for file in sorted((folder / "trees").iterdir()):
+        for node in json.loads(file.read_text())["nodes"]:
+            texts.append([node.get(key) for key in ("kind", "text", "limit", "hypothesis", "answer")])
+            numbers += [p for labels in node.get("labels", ()) for p in labels.values()] + [node.get("logprob", 0.0)]
+    return texts, numbers
+
+
+@pytest.mark.vllm
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["vllm", "server"])
+def test_vllm_grows_the_trees_of_transformers(backend, workspace, toy_tokenizer, monkeypatch):
+    """As programs of their own, which end by themselves; rows are under way while other searches' claims are judged."""
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
+    tokenizer = copy.deepcopy(toy_tokenizer)
+    tokenizer.add_special_tokens({"extra_special_tokens": list(ALL)}, replace_extra_special_tokens=False)
+    write_model(tokenizer, workspace / "model", seed=3)  # which goes two hops far
+    config = {**INFER, **ARG, "arg_depth": 2, "episode_tokens": 400, "max_questions": 4}
+    workspace.config("infer.yaml", config)
+    flags = ["--config", "infer.yaml", "--backend", backend, "--out", backend]
+    with ExitStack() as up:
+        if backend == "server":
+            server = up.enter_context(serving(workspace / "model", workspace / "serve.log"))
+            flags += ["--url", server.url]
+        done = workspace.recipe("infer", *flags)
+    assert done.returncode == 0, done.stderr
+    assert workspace.recipe("infer", "--config", "infer.yaml", "--backend", "transformers").returncode == 0
+    (texts, numbers), (expected, exact) = grown(workspace / backend), grown(workspace / "out")
+    assert texts == expected and len(texts) > 20
+    assert numbers == pytest.approx(exact, abs=1e-4)
 
 
 def test_a_generator_of_arg(arg, workspace):

