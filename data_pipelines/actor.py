@@ -10,19 +10,27 @@ a value must stand in it. A question whose next step would need what no tool has
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from data_pipelines.actor_walk import Walk
 from data_pipelines.carry_on import Made
 from data_pipelines.gold_queries import DOT, Edge, NotWalkable, read_gold
 from data_pipelines.importers.counts import Counts
-from data_pipelines.kqapro_walk import KQAProWalk
 from data_pipelines.mentions import Span, content_words, find_mention
 from envs.kbqa_env import KBQAEnv
+from graphwalker.errors import KGUnavailable, UserError
 from graphwalker.kg.sparql_patterns import Tokens, TriplePattern
 from graphwalker.kg.sparql_tokens import Token
-from graphwalker.protocol.interactive import SEARCH_NODES, SEARCH_PATTERNS, SEARCH_TYPES
+from graphwalker.protocol.interactive import (
+    DONE,
+    EXECUTE,
+    SEARCH_NODES,
+    SEARCH_PATTERNS,
+    SEARCH_TYPES,
+    format_call,
+    render_turn,
+)
+from graphwalker.rewards import em_set
 from graphwalker.tools.kbqa.forms import quoted
 from graphwalker.types import Question, Trajectory
 
@@ -33,8 +41,11 @@ def actor_trajectories(
     """Trajectories of the questions whose gold can be walked, in order; the others are counted with the reason.
 
     What an interrupted run had ``made`` of the first questions is not made again. A trajectory is kept when its result
-    is the question's gold (``em_set`` = 1). Raises `KGUnavailable` when the graph is out of order.
+    is the question's gold (``em_set`` = 1). Raises ``UserError`` for an environment whose query language has other
+    patterns (KQA Pro's), `KGUnavailable` when the graph is out of order.
     """
+    if env.toolbox.kind == "kqapro":
+        raise UserError("KQA Pro's values and qualifiers are not walked: import its dialogues, or have them annotated")
     for place, question in enumerate(questions):
         if made is not None and place < len(made.records):
             record = made.records[place]
@@ -52,8 +63,7 @@ def actor_trajectories(
 def _record(env: KBQAEnv, question: Question) -> dict[str, Any]:
     """The question's trajectory as JSON, or why there is none."""
     try:
-        walk = KQAProWalk if env.toolbox.kind == "kqapro" else _PatternWalk
-        return walk(env, question).run().to_json()
+        return _Walk(env, question).run().to_json()
     except NotWalkable as reason:
         return {"why_not": str(reason)}
 
@@ -71,11 +81,11 @@ class _Chain:
         return (f", {between}, ?e)" if self.inverse else f"(?e, {between}, ") in observation
 
 
-class _PatternWalk(Walk):
-    """A query whose patterns are edges between entities."""
+class _Walk:
+    """One question's episode."""
 
     def __init__(self, env: KBQAEnv, question: Question):
-        super().__init__(env, question)
+        self.env, self.question = env, question
         self.gold = read_gold(question, env.toolbox.store)
         spans: dict[Token, Span] = {}
         for entity in self.gold.entities:
@@ -93,8 +103,11 @@ class _PatternWalk(Walk):
         self.searched: set[str] = set()
         self.statements: list[Tokens] = []
         """The final query's patterns, in the order in which they were found."""
+        self.found = ""
+        """What the last observation gave, for the next thought."""
 
-    def look_up(self) -> str:
+    def run(self) -> Trajectory:
+        self.env.reset(options={"question": self.question})
         for pattern in self.gold.types:
             self._find_type(pattern)
         for entity in self.entities:
@@ -106,8 +119,14 @@ class _PatternWalk(Walk):
             self._look_around(node, node)
         if len(self.shown) < len(self.edges):
             raise NotWalkable("SearchGraphPatterns does not show a relation of its query")
-        self.check_values(self.gold.values)
-        return self.gold.whole(self.statements, self.variables)
+        self._check_values()
+        self._say("Now I can write the query.", EXECUTE, self.gold.whole(self.statements, self.variables))
+        self.found = ""
+        self._say("The last result is the answer.", DONE)
+        trajectory = self.env.trajectory()
+        if em_set(trajectory.answer or (), self.question.answers) < 1:
+            raise NotWalkable("its query gives another answer than its gold here")
+        return replace(trajectory, extra={**trajectory.extra, "source": "gold"})
 
     def _find_type(self, pattern: TriplePattern) -> None:
         """A class that the question does not name is left out of the query: relations mostly imply it."""
@@ -116,7 +135,7 @@ class _PatternWalk(Walk):
         if span is None or SEARCH_TYPES not in self.env.toolbox.tools:
             return
         word = self.question.text[slice(*span)]
-        observation = self.say(f"I look for the class {quoted(word)}.", SEARCH_TYPES, word)
+        observation = self._say(f"I look for the class {quoted(word)}.", SEARCH_TYPES, word)
         if f"'{kind}'" not in observation:
             raise NotWalkable("SearchTypes does not show a class of its query")
         self.found = f"{quoted(kind)} is the class I want."
@@ -124,7 +143,7 @@ class _PatternWalk(Walk):
 
     def _find_entity(self, term: Token, name: str) -> None:
         mention = self.mentions[term]
-        observation = self.say(f"I look for the node {quoted(mention)}.", SEARCH_NODES, mention)
+        observation = self._say(f"I look for the node {quoted(mention)}.", SEARCH_NODES, mention)
         if f"'{quoted(name)} | " not in observation:
             raise NotWalkable("SearchNodes does not show an entity of its query")
         self.found = f"{quoted(name)} is the node I want."
@@ -137,7 +156,7 @@ class _PatternWalk(Walk):
             return
         self.searched.add(node)
         query = self.gold.state(node, self.ways[node], self.variables)
-        observation = self.say(f"I look for what {called} has.", SEARCH_PATTERNS, query, self.meaning)
+        observation = self._say(f"I look for what {called} has.", SEARCH_PATTERNS, query, self.meaning)
         fitting = [chain for chain in chains if chain.shown_in(observation)]
         relations = dict.fromkeys(" -> ".join(edge.relation for edge in chain.edges) for chain in fitting)
         self.found = " ".join(f"{relation} is a predicate I want." for relation in relations)
@@ -171,6 +190,23 @@ class _PatternWalk(Walk):
                     if inverse and other.object == far and other.subject != node:
                         found.append(_Chain((other, edge), True, other.subject))
         return found
+
+    def _check_values(self) -> None:
+        texts = [self.question.text, *(turn.observation for turn in self.env.trajectory().turns)]
+        seen = "\n".join(texts).casefold()
+        if not all(value.casefold() in seen for value in self.gold.values):
+            raise NotWalkable("a value of its query is neither in the question nor in an observation")
+
+    def _say(self, thought: str, tool: str, *arguments: str) -> str:
+        text = render_turn(f"{self.found} {thought}", format_call(tool, *arguments))
+        observation, _, answered, over, info = self.env.step(text)
+        if over:
+            if info["outage"]:
+                raise KGUnavailable(f"question {self.question.id}: {info['message']}", "kg_error")
+            raise NotWalkable("it takes more turns than there are")
+        if not answered and info["status"] not in ("ok", "empty"):
+            raise NotWalkable(f"a call came back {info['status']}")
+        return observation
 
 
 def _statement(pattern: TriplePattern) -> Tokens:

@@ -5,7 +5,7 @@ patterns (filters, order, counts) stays as it is.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -99,34 +99,24 @@ class GoldQuery:
 
     def write(self, tokens: Iterable[Token], variables: Mapping[Token, str]) -> str:
         """Tokens as text: entities as their variables, IRIs short where a prefix is known."""
-        return write_tokens(tokens, lambda token: variables.get(token) or self._term(token))
+        text, before = "", None
+        for token in tokens:
+            close = token.kind == "LANG" or (token.kind == "PUNCT" and token.text in ("^^", ")", ","))
+            if before is None:
+                close = True
+            elif before.kind == "PUNCT":
+                close |= before.text in ("^^", "(", "!")
+            elif token == ("PUNCT", "(") and before.kind in ("WORD", "IRI"):
+                close |= before.word() not in _SPACED
+            text += ("" if close else " ") + (variables.get(token) or self._term(token))
+            before = token
+        return text
 
     def _term(self, token: Token) -> str:
         return short_iri(token.text, self.schema) if token.kind == "IRI" else token.written()
 
 
 _SPACED = ("SELECT", "DISTINCT", "WHERE", "IN", "VALUES", "BY")
-
-
-def write_tokens(tokens: Iterable[Token], written: Callable[[Token], str]) -> str:
-    """A query's tokens as text, spaced as one writes them by hand; ``written`` gives each token's own.
-
-    >>> from graphwalker.kg.sparql_tokens import tokenize
-    >>> write_tokens(tokenize('SELECT ?x{?x <a> "b"@en FILTER(COUNT(?x)>1)}'), Token.written)
-    'SELECT ?x { ?x <a> "b"@en FILTER(COUNT(?x) > 1) }'
-    """
-    text, before = "", None
-    for token in tokens:
-        close = token.kind == "LANG" or (token.kind == "PUNCT" and token.text in ("^^", ")", ","))
-        if before is None:
-            close = True
-        elif before.kind == "PUNCT":
-            close |= before.text in ("^^", "(", "!")
-        elif token == ("PUNCT", "(") and before.kind in ("WORD", "IRI"):
-            close |= before.word() not in _SPACED
-        text += ("" if close else " ") + written(token)
-        before = token
-    return text
 
 
 def short_iri(iri: str, schema: Schema) -> str:
