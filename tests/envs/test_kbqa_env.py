@@ -105,6 +105,18 @@ def test_an_outage_ends_an_episode_and_a_slow_query_does_not(toy_kbqa_env, quest
     assert env.trajectory().extra.get("outage") == ("reset" if ending else None)
 
 
+def test_a_query_that_really_times_out_is_an_observation(toy_sparql_kg, question):
+    """A cross product on the embedded store: its worker is ended, and the next query has another."""
+    config = EnvConfig(str(toy_sparql_kg), protocol="interactive", query_seconds=1)
+    env = any_env_factory(config)()
+    product = " . ".join(f"?a{i} ?b{i} ?c{i}" for i in range(8))
+    slow = f"Thought: All.\nAction: ExecuteSPARQL('SELECT (COUNT(*) AS ?n) {{ {product} }}')"
+    around = f"Thought: All.\nAction: SearchGraphPatterns('SELECT ?e WHERE {{ {product} . ?a0 ns:x.y.z ?e }}')"
+    steps = play(env, question, slow, RUN, around, slow, DONE)
+    assert [step[4]["status"] for step in steps] == ["kg_timeout", "ok", "empty", "kg_timeout", "ok"]
+    assert steps[0][0].startswith("Error: timed out") and steps[-1][1:4] == (1.0, True, False)
+
+
 def test_a_fork_goes_on_by_itself(toy_kbqa_env, question):
     env = toy_kbqa_env()
     play(env, question, RUN)
