@@ -10,17 +10,18 @@ a value must stand in it. A question whose next step would need what no tool has
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from data_pipelines.carry_on import Made
-from data_pipelines.gold_queries import DOT, Edge, NotWalkable, read_gold
+from data_pipelines.gold_kqapro import read_kqapro
+from data_pipelines.gold_queries import Chain, Edge, Fact, Named, NotWalkable, read_gold, statement, values_of
 from data_pipelines.importers.counts import Counts
 from data_pipelines.mentions import Span, content_words, find_mention
+from data_pipelines.support import has_number
 from envs.kbqa_env import KBQAEnv
-from graphwalker.errors import KGUnavailable, UserError
+from graphwalker.errors import KGUnavailable
 from graphwalker.kg.sparql_patterns import Tokens, TriplePattern
-from graphwalker.kg.sparql_tokens import Token
 from graphwalker.protocol.interactive import (
     DONE,
     EXECUTE,
@@ -41,11 +42,8 @@ def actor_trajectories(
     """Trajectories of the questions whose gold can be walked, in order; the others are counted with the reason.
 
     What an interrupted run had ``made`` of the first questions is not made again. A trajectory is kept when its result
-    is the question's gold (``em_set`` = 1). Raises ``UserError`` for an environment whose query language has other
-    patterns (KQA Pro's), `KGUnavailable` when the graph is out of order.
+    is the question's gold (``em_set`` = 1). Raises `KGUnavailable` when the graph is out of order.
     """
-    if env.toolbox.kind == "kqapro":
-        raise UserError("KQA Pro's values and qualifiers are not walked: import its dialogues, or have them annotated")
     for place, question in enumerate(questions):
         if made is not None and place < len(made.records):
             record = made.records[place]
@@ -68,40 +66,30 @@ def _record(env: KBQAEnv, question: Question) -> dict[str, Any]:
         return {"why_not": str(reason)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Chain:
-    """One or two edges from a node, as SearchGraphPatterns shows them."""
-
-    edges: tuple[Edge, ...]
-    inverse: bool
-    far: str
-
-    def shown_in(self, observation: str) -> bool:
-        between = " -> ".join(edge.relation for edge in self.edges)
-        return (f", {between}, ?e)" if self.inverse else f"(?e, {between}, ") in observation
-
-
 class _Walk:
     """One question's episode."""
 
     def __init__(self, env: KBQAEnv, question: Question):
         self.env, self.question = env, question
-        self.gold = read_gold(question, env.toolbox.store)
-        spans: dict[Token, Span] = {}
+        self.gold = (read_kqapro if env.toolbox.kind == "kqapro" else read_gold)(question, env.toolbox.store)
+        spans: dict[Named, Span] = {}
         for entity in self.gold.entities:
-            if (span := find_mention(question.text, entity.names)) is None:
+            if (span := find_mention(question.text, entity.names)) is not None:
+                spans[entity] = span
+            elif entity.members is None or not entity.outer:  # a concept that is not named is left out, as a class is
                 raise NotWalkable("an entity of its query is not named in the question")
-            spans[entity.term] = span
-        self.entities = sorted(self.gold.entities, key=lambda entity: spans[entity.term])
-        self.mentions = {entity.term: question.text[slice(*spans[entity.term])] for entity in self.entities}
-        self.variables = {entity.term: f"?e{place}" for place, entity in enumerate(self.entities)}
+        self.entities = sorted(spans, key=lambda entity: (entity.members is not None, spans[entity]))
+        self.mentions = {entity: question.text[slice(*spans[entity])] for entity in self.entities}
+        self.variables = self.gold.variables(self.entities)
+        self.anchors = {entity: self.gold.node(entity, self.variables) for entity in self.entities}
         self.meaning = content_words(question.text, spans.values())
         self.edges = {self.gold.edge(p, self.variables): p for p in (*self.gold.patterns, *self.gold.inner)}
         self.shown: dict[Edge, None] = {}
         self.ways: dict[str, list[Tokens]] = {}
         """For each node that was reached the patterns that lead to it."""
         self.searched: set[str] = set()
-        self.statements: list[Tokens] = []
+        """The queries around which patterns were looked for."""
+        self.statements: dict[Tokens, None] = {}
         """The final query's patterns, in the order in which they were found."""
         self.found = ""
         """What the last observation gave, for the next thought."""
@@ -111,15 +99,17 @@ class _Walk:
         for pattern in self.gold.types:
             self._find_type(pattern)
         for entity in self.entities:
-            self._find_entity(entity.term, entity.names[0])
-            self.statements.append(self.gold.name_statement(entity))
-            self.ways[self.variables[entity.term]] = [self.statements[-1]]
-            self._look_around(self.variables[entity.term], quoted(entity.names[0]))
+            self._find_entity(entity)
+        for edge in self.gold.starts(self.variables):
+            if edge not in self.shown and edge.subject not in self.ways:
+                self._find_by_value(edge)
         for node in list(self.ways):  # from the other end, where one did not show a relation
             self._look_around(node, node)
         if len(self.shown) < len(self.edges):
             raise NotWalkable("SearchGraphPatterns does not show a relation of its query")
-        self._check_values()
+        for fact in self.gold.facts:
+            self._find_qualifiers(fact)
+        self._check_values(self.gold.values)
         self._say("Now I can write the query.", EXECUTE, self.gold.whole(self.statements, self.variables))
         self.found = ""
         self._say("The last result is the answer.", DONE)
@@ -139,26 +129,53 @@ class _Walk:
         if f"'{kind}'" not in observation:
             raise NotWalkable("SearchTypes does not show a class of its query")
         self.found = f"{quoted(kind)} is the class I want."
-        self.statements.append(_statement(pattern))
+        self.statements[statement(pattern)] = None
 
-    def _find_entity(self, term: Token, name: str) -> None:
-        mention = self.mentions[term]
+    def _find_entity(self, entity: Named) -> None:
+        mention, name = self.mentions[entity], quoted(entity.names[0])
         observation = self._say(f"I look for the node {quoted(mention)}.", SEARCH_NODES, mention)
-        if f"'{quoted(name)} | " not in observation:
+        if not self.gold.is_named(entity, observation):
             raise NotWalkable("SearchNodes does not show an entity of its query")
-        self.found = f"{quoted(name)} is the node I want."
+        self.found = f"{name} is the node I want."
+        way = self.gold.finding(entity)
+        if entity.outer:
+            self.statements |= dict.fromkeys(way)
+        self.ways[self.anchors[entity]] = list(way)
+        self._look_around(self.anchors[entity], name)
+
+    def _find_by_value(self, edge: Edge) -> None:
+        """A node that nothing but a value tells: its relation is looked for in the whole graph."""
+        said = self._say("I look for a relation to that value.", SEARCH_PATTERNS, "SELECT ?e WHERE {}", self.meaning)
+        if f"'<{edge.relation}>'" not in said:
+            raise NotWalkable("SearchGraphPatterns does not show a relation of its query")
+        self.found = f"{edge.relation} is a predicate I want."
+        way = self.gold.statements(edge, self.edges[edge])
+        self._check_values(values_of(token for tokens in way for token in tokens))
+        self.ways[edge.subject] = list(way)
+        self._take(Chain((edge,), False, edge.object), [])
+        self._look_around(edge.subject, "that")
+
+    def _find_qualifiers(self, fact: Fact) -> None:
+        """The qualifiers of a fact whose relation was shown: a query lists them, as the prompt explains."""
+        ends = dict.fromkeys([*self.ways.get(fact.edge.subject, ()), *self.ways.get(fact.edge.object, ())])
+        query = self.gold.qualifiers(fact, ends, self.variables)
+        observation = self._say(f"I look for the qualifiers of {fact.edge.relation}.", EXECUTE, query)
+        if not all(f"('{qualifier}', " in observation for qualifier in fact.qualifiers):
+            raise NotWalkable("a qualifier of its query is not among those that its fact has")
+        self.found = " ".join(f"{qualifier} is a qualifier I want." for qualifier in fact.qualifiers)
+        self.statements |= dict.fromkeys(fact.statements)
 
     def _look_around(self, node: str, called: str) -> None:
         """Search the patterns of a node with relations of the query that were not shown, and go on where they lead."""
-        waiting = {self.variables[entity.term] for entity in self.entities} - self.ways.keys()
+        waiting = set(self.anchors.values()) - self.ways.keys()
         chains = [chain for chain in self._chains(node) if not self.shown.keys() >= set(chain.edges)]
-        if node in self.searched or all(chain.far in waiting for chain in chains):
-            return
-        self.searched.add(node)
         query = self.gold.state(node, self.ways[node], self.variables)
+        if query in self.searched or all(chain.far in waiting for chain in chains):
+            return
+        self.searched.add(query)
         observation = self._say(f"I look for what {called} has.", SEARCH_PATTERNS, query, self.meaning)
-        fitting = [chain for chain in chains if chain.shown_in(observation)]
-        relations = dict.fromkeys(" -> ".join(edge.relation for edge in chain.edges) for chain in fitting)
+        fitting = [chain for chain in chains if self.gold.is_shown(chain, observation)]
+        relations = dict.fromkeys(map(str, fitting))
         self.found = " ".join(f"{relation} is a predicate I want." for relation in relations)
         for chain in fitting:
             self._take(chain, self.ways[node])
@@ -166,35 +183,35 @@ class _Walk:
             if chain.far in self.ways:
                 self._look_around(chain.far, "that")
 
-    def _take(self, chain: _Chain, way: Sequence[Tokens]) -> None:
+    def _take(self, chain: Chain, way: Sequence[Tokens]) -> None:
         for edge in chain.edges:
-            if edge not in self.shown and self.edges[edge].depth == 1:
-                self.statements.append(_statement(self.edges[edge]))
+            if edge not in self.shown:
+                self.statements |= dict.fromkeys(self.gold.statements(edge, self.edges[edge]))
             self.shown[edge] = None
-        if chain.far.startswith("?") and chain.far not in self.variables.values():
-            self.ways.setdefault(chain.far, [*way, *(_statement(self.edges[edge]) for edge in chain.edges)])
+        if chain.far.startswith("?") and chain.far not in self.anchors.values():
+            self.ways.setdefault(chain.far, [*way, *(statement(self.edges[edge]) for edge in chain.edges)])
 
-    def _chains(self, node: str) -> list[_Chain]:
+    def _chains(self, node: str) -> list[Chain]:
         """The query's edges at a node, alone and, over a variable, in pairs of one direction."""
         found = []
         for edge in self.edges:
             for inverse, near, far in ((False, edge.subject, edge.object), (True, edge.object, edge.subject)):
                 if near != node:
                     continue
-                found.append(_Chain((edge,), inverse, far))
-                if not far.startswith("?") or far in self.variables.values():
+                found.append(Chain((edge,), inverse, far))
+                if not far.startswith("?") or far in self.anchors.values():
                     continue
                 for other in self.edges:
                     if not inverse and other.subject == far and other.object != node:
-                        found.append(_Chain((edge, other), False, other.object))
+                        found.append(Chain((edge, other), False, other.object))
                     if inverse and other.object == far and other.subject != node:
-                        found.append(_Chain((other, edge), True, other.subject))
+                        found.append(Chain((other, edge), True, other.subject))
         return found
 
-    def _check_values(self) -> None:
+    def _check_values(self, values: Iterable[str]) -> None:
         texts = [self.question.text, *(turn.observation for turn in self.env.trajectory().turns)]
         seen = "\n".join(texts).casefold()
-        if not all(value.casefold() in seen for value in self.gold.values):
+        if not all(value.casefold() in seen or has_number(value, seen) for value in values):
             raise NotWalkable("a value of its query is neither in the question nor in an observation")
 
     def _say(self, thought: str, tool: str, *arguments: str) -> str:
@@ -207,7 +224,3 @@ class _Walk:
         if not answered and info["status"] not in ("ok", "empty"):
             raise NotWalkable(f"a call came back {info['status']}")
         return observation
-
-
-def _statement(pattern: TriplePattern) -> Tokens:
-    return (*pattern.subject, *pattern.predicate, *pattern.object, DOT)

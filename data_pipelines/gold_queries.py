@@ -17,6 +17,7 @@ from graphwalker.kg.sparql_patterns import QueryParts, Tokens, TriplePattern, qu
 from graphwalker.kg.sparql_tokens import Token, tokenize
 from graphwalker.kg.store import KGStore
 from graphwalker.kg.terms import XSD
+from graphwalker.tools.kbqa.forms import quoted
 from graphwalker.types import Question
 
 RDF_TYPE = KNOWN_PREFIXES["rdf"] + "type"
@@ -40,6 +41,10 @@ class Named:
     """Its IRI, or the variable that the query finds by name."""
     names: tuple[str, ...]
     """The name, then others."""
+    members: Token | None = None
+    """Of a concept the variable of what is an instance of it."""
+    outer: bool = True
+    """Whether the outer group finds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,30 @@ class Edge:
     subject: str
     relation: str
     object: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """One or two edges from a node, as SearchGraphPatterns shows them."""
+
+    edges: tuple[Edge, ...]
+    inverse: bool
+    far: str
+
+    def __str__(self) -> str:
+        return " -> ".join(edge.relation for edge in self.edges)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A fact whose qualifiers a query asks for or compares."""
+
+    edge: Edge
+    qualifiers: tuple[str, ...]
+    statements: tuple[Tokens, ...]
+    """What the outer group says of it."""
+    bracket: Tokens
+    """The node that stands for it: ``[ … ]``."""
 
 
 @dataclass(frozen=True)
@@ -63,15 +92,47 @@ class GoldQuery:
     inner: tuple[TriplePattern, ...]
     types: tuple[TriplePattern, ...] = ()
     """The patterns that say of what class a node is."""
+    facts: tuple[Fact, ...] = ()
+    """Those with qualifiers, where the KG has such."""
+
+    def variables(self, entities: Sequence[Named]) -> dict[Token, str]:
+        """The variable of each of the entities that the query has by their ids or other names."""
+        return {entity.term: f"?e{place}" for place, entity in enumerate(entities)}
+
+    def node(self, entity: Named, variables: Mapping[Token, str]) -> str:
+        """The variable around which to look for what an entity leads to."""
+        return variables[entity.term]
+
+    def finding(self, entity: Named) -> tuple[Tokens, ...]:
+        """The statements that find that variable by the entity's name."""
+        return (self.name_statement(entity),)
+
+    def is_named(self, entity: Named, observation: str) -> bool:
+        """Whether SearchNodes shows an entity."""
+        return f"'{quoted(entity.names[0])} | " in observation
+
+    def is_shown(self, chain: Chain, observation: str) -> bool:
+        """Whether SearchGraphPatterns shows a chain."""
+        return (f", {chain}, ?e)" if chain.inverse else f"(?e, {chain}, ") in observation
+
+    def statements(self, edge: Edge, pattern: TriplePattern) -> tuple[Tokens, ...]:
+        """What the outer group says of an edge; nothing of one within a filter."""
+        return (statement(pattern),) if pattern.depth == 1 else ()
+
+    def starts(self, variables: Mapping[Token, str]) -> tuple[Edge, ...]:
+        """The edges by whose value a node is found that no entity may lead to."""
+        return ()
 
     @cached_property
     def values(self) -> tuple[str, ...]:
         """The literals that the query compares with: texts, numbers, and of dates the year."""
         tokens = [token for part in self.parts.rest for token in part]
-        tokens += [token for pattern in self.patterns for token in (*pattern.subject, *pattern.object)]
-        found = (token.text for token in tokens if token.kind in ("STRING", "NUMBER"))
-        years = (year[0] if (year := _YEAR.match(text)) else text for text in found)
-        return tuple(dict.fromkeys(text for text in years if text))
+        return values_of([*tokens, *(token for p in self.with_values for token in (*p.subject, *p.object))])
+
+    @property
+    def with_values(self) -> tuple[TriplePattern, ...]:
+        """The outer patterns that may have a literal to compare with."""
+        return self.patterns
 
     def edge(self, pattern: TriplePattern, variables: Mapping[Token, str]) -> Edge:
         """A pattern with the entities under their variables."""
@@ -88,9 +149,14 @@ class GoldQuery:
     def state(self, node: str, statements: Iterable[Tokens], variables: Mapping[Token, str]) -> str:
         """The query of SearchGraphPatterns: a node as ``?e``, found by the statements that lead to it."""
         center = {term: "?e" for term, variable in variables.items() if variable == node}
-        center = center or {Token("VAR", node[1:]): "?e"}
+        center = center or {Token("VAR", "e"): "?e0", Token("VAR", node[1:]): "?e"}
         body = " ".join(self.write(statement, {**variables, **center}) for statement in statements)
         return f"SELECT ?e WHERE {{ {body} }}"
+
+    def qualifiers(self, fact: Fact, ways: Iterable[Tokens], variables: Mapping[Token, str]) -> str:
+        """The query that lists the qualifiers of a fact, found by the statements that lead to its ends."""
+        body = " ".join(self.write(tokens, variables) for tokens in [*ways, fact.bracket])
+        return f"SELECT DISTINCT ?p (SAMPLE(?v) AS ?v) WHERE {{ {body} ?p ?v . }} GROUP BY ?p"
 
     def whole(self, statements: Iterable[Tokens], variables: Mapping[Token, str]) -> str:
         """The query anew, of statements for its outer patterns and of what it has beside them."""
@@ -113,7 +179,22 @@ class GoldQuery:
         return text
 
     def _term(self, token: Token) -> str:
-        return short_iri(token.text, self.schema) if token.kind == "IRI" else token.written()
+        return self.short_iri(token.text) if token.kind == "IRI" else token.written()
+
+    def short_iri(self, iri: str) -> str:
+        return short_iri(iri, self.schema)
+
+
+def values_of(tokens: Iterable[Token]) -> tuple[str, ...]:
+    """The literals among tokens: texts, numbers, and of dates the year."""
+    found = (token.text for token in tokens if token.kind in ("STRING", "NUMBER"))
+    years = (year[0] if (year := _YEAR.match(text)) else text for text in found)
+    return tuple(dict.fromkeys(text for text in years if text))
+
+
+def statement(pattern: TriplePattern) -> Tokens:
+    """A pattern as a statement of its own."""
+    return (*pattern.subject, *pattern.predicate, *pattern.object, DOT)
 
 
 _SPACED = ("SELECT", "DISTINCT", "WHERE", "IN", "VALUES", "BY")
@@ -132,6 +213,19 @@ def short_iri(iri: str, schema: Schema) -> str:
     return f"{prefix}:{local}" if _LOCAL.fullmatch(local) else f"<{iri}>"
 
 
+def gold_parts(sparql: str, schema: Schema, *, rename: bool = True) -> QueryParts:
+    """A gold query in parts, its IRIs whole. With ``rename`` a variable that would be an entity here gets another name.
+
+    Raises `NotWalkable` for what cannot be read.
+    """
+    base = [Token("WORD", "BASE"), Token("IRI", schema.namespaces[""])] if "" in schema.namespaces else []
+    try:
+        tokens = normal_tokens([*base, *tokenize(sparql)], schema.namespaces, dates=False)
+        return query_parts([_renamed(token) for token in tokens] if rename else tokens)
+    except QueryRefused as error:
+        raise NotWalkable(f"its SPARQL cannot be read: {error}") from error
+
+
 def read_gold(question: Question, store: KGStore) -> GoldQuery:
     """The gold query of a question: its SPARQL, or what its gold paths say.
 
@@ -140,12 +234,7 @@ def read_gold(question: Question, store: KGStore) -> GoldQuery:
     sparql = question.sparql or query_of_paths(question, store)
     if not sparql:
         raise NotWalkable("it has neither SPARQL nor a gold path for each topic")
-    try:
-        tokens = normal_tokens(tokenize(sparql), store.schema.namespaces, dates=False)
-        parts = _unwrapped(query_parts([_renamed(token) for token in tokens]))
-    except QueryRefused as error:
-        raise NotWalkable(f"its SPARQL cannot be read: {error}") from error
-    return _Reader(store, parts).read()
+    return _Reader(store, _unwrapped(gold_parts(sparql, store.schema))).read()
 
 
 def _renamed(token: Token) -> Token:

@@ -15,6 +15,7 @@ from graphwalker.kg.terms import XSD
 from graphwalker.protocol.interactive import CallError, parse_call
 from graphwalker.types import Trajectory
 
+_NUMBER = re.compile(r"(?<![\w.,-])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w-])")
 _YEAR = re.compile(r"-?\d{4}(?=-\d\d)")
 
 
@@ -61,7 +62,20 @@ def _used(sparql: str, schema: Schema) -> list[Token]:
 def _is_in(token: Token, seen: str) -> bool:
     text = _plain(token.text)
     ends = r"\w." if token.kind == "IRI" else r"\w"
-    return bool(re.search(rf"(?<![{ends}]){re.escape(text)}(?!\w)", seen))
+    if re.search(rf"(?<![{ends}]){re.escape(text)}(?!\w)", seen):
+        return True
+    return token.kind != "IRI" and has_number(token.text, seen)
+
+
+def has_number(number: str, text: str) -> bool:
+    """Whether a text has a number, by its value; False for what is none.
+
+    >>> has_number("2.0", "less than 2 sons"), has_number("7.3e3", "of 7,300 in 1999"), has_number("5", "2015-05-05")
+    (True, True, False)
+    """
+    if not _NUMBER.fullmatch(number):
+        return False
+    return float(number.replace(",", "")) in {float(found.replace(",", "")) for found in _NUMBER.findall(text)}
 
 
 def _plain(text: str) -> str:

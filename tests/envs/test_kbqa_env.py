@@ -113,17 +113,27 @@ PRODUCT = " . ".join(f"?a{i} ?b{i} ?c{i}" for i in range(8))
 @pytest.mark.parametrize(
     ("query", "status", "says"),
     [
-        (f"SELECT (COUNT(*) AS ?n) {{ {PRODUCT} }}", "kg_timeout", "Error: timed out"),
         (f"SELECT ?a0 ?a1 ?a2 ?a3 ?a4 ?a5 {{ {PRODUCT} }}", "ok", "at least "),
         ("INSERT DATA { <urn:a> <urn:b> <urn:c> }", "refused", "Error: the query is not run"),
     ],
 )
 def test_a_query_that_asks_too_much_costs_its_turn_alone(toy_sparql_kg, question, query, status, says):
-    limits = QueryLimits(seconds=0.5, rows=100)
+    limits = QueryLimits(rows=100)
     env = KBQAEnv(KBQAToolbox(open_kg(toy_sparql_kg), toy_sparql_kg, query_limits=limits))
     (step,) = play(env, question, f"Action: ExecuteSPARQL('{query}')")
     assert step[4]["status"] == status and says in step[0] and not env.over
     assert env.step(RUN)[4]["status"] == "ok" and env.step(DONE)[1] == 1.0
+
+
+def test_a_query_that_really_times_out_is_an_observation(toy_sparql_kg, question):
+    """A cross product on the embedded store: its worker is ended, and the next query has another."""
+    config = EnvConfig(str(toy_sparql_kg), protocol="interactive", query_seconds=1)
+    env = any_env_factory(config)()
+    slow = f"Thought: All.\nAction: ExecuteSPARQL('SELECT (COUNT(*) AS ?n) {{ {PRODUCT} }}')"
+    around = f"Thought: All.\nAction: SearchGraphPatterns('SELECT ?e WHERE {{ {PRODUCT} . ?a0 ns:x.y.z ?e }}')"
+    steps = play(env, question, slow, RUN, around, slow, DONE)
+    assert [step[4]["status"] for step in steps] == ["kg_timeout", "ok", "empty", "kg_timeout", "ok"]
+    assert steps[0][0].startswith("Error: timed out") and steps[-1][1:4] == (1.0, True, False)
 
 
 def test_a_fork_goes_on_by_itself(toy_kbqa_env, question):

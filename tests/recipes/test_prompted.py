@@ -29,6 +29,20 @@ SCRIPTS = {
     "France's, and no answer at all?": ["I wonder."] * 9,
 }
 
+PRODUCT = " . ".join(f"?a{i} ?b{i} ?c{i}" for i in range(8))  # more rows than could ever be counted
+UPDATE, UNKNOWN = "DELETE WHERE { ?x ?y ?z }", 'Thought: Look.\nAction: Find("France")'
+BAD = {
+    f"France, {name}?": [turn, *script("France")]
+    for name, turn in {
+        "kg_timeout": render_turn("All.", format_call("ExecuteSPARQL", f"SELECT (COUNT(*) AS ?n) {{ {PRODUCT} }}")),
+        "ok": render_turn("All.", format_call("ExecuteSPARQL", f"SELECT ?a0 ?c1 ?c2 ?c3 ?c4 ?c5 {{ {PRODUCT} }}")),
+        "refused": render_turn("Clear.", format_call("ExecuteSPARQL", UPDATE)),
+        "bad_query": UNKNOWN,
+        "no_action": "Thought: Hm.",
+        "empty": render_turn("None.", format_call("ExecuteSPARQL", "SELECT ?x { ?x ns:no.such ?y }")),
+    }.items()
+}
+
 
 class Server:
     """An OpenAI-compatible server that plays scripts by question; ``requests`` is what it was sent."""
@@ -59,7 +73,7 @@ class Server:
         """The script's turn for a conversation: after so many of the model's turns that follow the question."""
         place = max(i for i, message in enumerate(messages) if "Q: " in message["content"])
         asked = messages[place]["content"].rpartition("Q: ")[2]
-        return SCRIPTS[asked][sum(message["role"] == "assistant" for message in messages[place:])]
+        return {**SCRIPTS, **BAD}[asked][sum(message["role"] == "assistant" for message in messages[place:])]
 
 
 @pytest.fixture
@@ -182,3 +196,36 @@ def test_bad_input(infer, server, workspace, flags, problem):
     (line,) = [line for line in error.splitlines() if line.startswith("error: ")]
     assert status == 2 and problem in line and "Traceback" not in error
     assert not (workspace / "out").exists() and not server.requests
+
+
+@pytest.mark.parametrize("searcher", ["classic_mcts", "fast_mcts"])
+def test_bad_calls_are_observations_and_the_search_goes_on(infer, workspace, searcher):
+    """For real: a query that times out on the embedded store, one with millions of rows, an update, a tool there is
+    none of. All samples of a state are the same here."""
+    flags = ("--searcher", searcher, "--query_seconds", "1", "--value", "constant", "--width", "2", "--selections", "6")
+    code, said = infer(*flags, questions=tuple(BAD))
+    assert code == 0, said
+    for text, trajectory in done(workspace).items():
+        assert (trajectory.ending, trajectory.answer) == ("answered", ("Paris",)), text
+        first = trajectory.turns[0]
+        assert f"France, {first.status}?" == text
+        if first.status == "ok":
+            assert first.observation.endswith("more rows") and len(first.observation) < 5000
+
+
+def test_an_actor_that_ends_on_nothing_or_never(infer, server, workspace, monkeypatch):
+    nothing = [BAD["France, empty?"][0], DONE]
+    never = [BAD["France, kg_timeout?"][0]] * 9
+    monkeypatch.setattr(
+        server, "said", lambda messages: _next(nothing if "Nothing?" in str(messages) else never, messages)
+    )
+    flags = ("--searcher", "classic_mcts", "--query_seconds", "1", "--value", "constant", "--width", "2")
+    assert infer(*flags, "--selections", "3", questions=("Nothing?", "Never?"))[0] == 0
+    found = done(workspace)
+    assert (found["Nothing?"].answer, found["Nothing?"].extra["executable"]) in (((), False), (None, False))
+    assert found["Never?"].answer is None and found["Never?"].ending == "budget"
+
+
+def _next(turns, messages):
+    place = max(i for i, message in enumerate(messages) if "Q: " in message["content"])
+    return turns[sum(message["role"] == "assistant" for message in messages[place:])]

@@ -9,7 +9,8 @@ from graphwalker.tools.kbqa.forms import Form, Shown, listed, quoted, typed
 
 VALUE, UNIT, DATE, YEAR = "pred:value", "pred:unit", "pred:date", "pred:year"
 INSTANCE_OF = "pred:instance_of"
-_PARTS = (VALUE, UNIT, DATE, YEAR)
+PARTS = (VALUE, UNIT, DATE, YEAR)
+"""What the node of a value has."""
 
 
 class KQAProForm(Form):
@@ -39,7 +40,7 @@ class KQAProForm(Form):
         return listed(patterns, escaped=True)
 
     def patterns(self, found: Sequence[tuple[Step, str]], most: int) -> list[str]:
-        examples = [(step, node) for step, node in found if step.parts[-1] not in _PARTS or step.inverse]
+        examples = [(step, node) for step, node in found if step.parts[-1] not in PARTS or step.inverse]
         plain = dict(zip(examples, super().patterns(examples, most), strict=True))
         return [plain.get((step, node)) or self._value_pattern(step, node, most) for step, node in found]
 
@@ -71,8 +72,8 @@ class KQAProForm(Form):
         return shown | self._values(unnamed)
 
     def result(self, node: str, name: str | None) -> Shown:
-        if not node.startswith('"'):
-            return super().result(node, name)
+        if not node.startswith('"'):  # a relation has no name: its answer is its words
+            return Shown(name or node, name or (node if node.startswith("_:") else node.replace("_", " ")))
         value, _, datatype = parse_literal(node)
         shown = value if datatype in ("", XSD + "integer") else typed(node, whole=True)
         return Shown(shown, _number(value) if datatype == XSD + "double" else value)
@@ -82,7 +83,7 @@ class KQAProForm(Form):
         if not nodes:
             return {}
         term = self.store.queries.term
-        parts = " ".join(f"OPTIONAL {{ ?x {term(part)} ?v{k} }}" for k, part in enumerate(_PARTS))
+        parts = " ".join(f"OPTIONAL {{ ?x {term(part)} ?v{k} }}" for k, part in enumerate(PARTS))
         values = " ".join(map(term, nodes))
         found: dict[str, Shown] = {}
         for row in self.store.rows(f"SELECT ?x ?v0 ?v1 ?v2 ?v3 {{ VALUES ?x {{ {values} }} {parts} }}"):
