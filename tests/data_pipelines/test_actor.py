@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from data_pipelines import actor
 from data_pipelines.actor import actor_trajectories
 from data_pipelines.actor_demo import prepare_actor_demo
-from data_pipelines.actor_walk import Walk
 from data_pipelines.gold_queries import NotWalkable, read_gold
 from data_pipelines.importers.counts import Counts
 from data_pipelines.importers.paths import PathWalker
@@ -298,7 +298,7 @@ def test_interrupted_it_goes_on_where_it_stopped(toy_sparql_kg, tmp_path, monkey
     asked = [ask("What of France?", None, ["Paris"])] + [ask(*QUERIES[s]) for s in ("1-hop", "mediator", "2-hop")]
     write_jsonl(tmp_path / "questions.jsonl", asked)
     walked = []
-    run = Walk.run
+    run = actor._Walk.run
 
     def watched(walk):
         walked.append(walk.question.text)
@@ -306,7 +306,7 @@ def test_interrupted_it_goes_on_where_it_stopped(toy_sparql_kg, tmp_path, monkey
             raise interrupt
         return run(walk)
 
-    monkeypatch.setattr(Walk, "run", watched)
+    monkeypatch.setattr(actor._Walk, "run", watched)
 
     def command(name, *options):
         files = [str(tmp_path / "questions.jsonl"), str(tmp_path / name), "--kg", str(toy_sparql_kg), *options]
