@@ -26,10 +26,9 @@ from graphwalker.kg.sparql_tokens import Token
 from graphwalker.kg.store import KGStore
 from graphwalker.kg.terms import XSD
 from graphwalker.tools.kbqa.forms import quoted
-from graphwalker.tools.kbqa.kqapro import INSTANCE_OF, PARTS
+from graphwalker.tools.kbqa.kqapro import INSTANCE_OF, NAME, PARTS
 from graphwalker.types import Question
 
-NAME = "pred:name"
 FACT = ("pred:fact_h", "pred:fact_r", "pred:fact_t")
 
 

@@ -11,7 +11,7 @@ that a run is the same every time.
 
 import dataclasses
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -124,7 +124,7 @@ def run_episodes(
                 if start is None:
                     exhausted = True
                     break
-                _check_room(start, engine)
+                check_room(f"episode {start.key}", start.prompt_ids, engine)
                 running[start.key] = Rollout(start.key, start.env, start.prompt_ids)
                 engine.add(start.key, start.prompt_ids, sampling, start.seed)
             now += 1
@@ -157,11 +157,12 @@ def _ask(rollout: Rollout, done: Completion, engine: Engine, due: int, threads: 
     return _Asked(rollout, done, rollout.env.step(text, truncated_turn=not done.stopped), 0)
 
 
-def _check_room(start: Start, engine: Engine) -> None:
-    if len(start.prompt_ids) >= engine.max_length:
+def check_room(of: str, prompt_ids: Sequence[int], engine: Engine) -> None:
+    """Raise ``UserError`` for a prompt after which no turn has room; ``of`` says whose it is."""
+    if len(prompt_ids) >= engine.max_length:
         raise UserError(
-            f"the prompt of episode {start.key} takes {len(start.prompt_ids)} tokens, and prompt, turns and "
-            f"observations together may take {engine.max_length}: allow more tokens an episode"
+            f"the prompt of {of} takes {len(prompt_ids)} tokens, and prompt, turns and observations together may take "
+            f"{engine.max_length}: allow more tokens an episode, or choose a shorter prompt (prompt: compact)"
         )
 
 

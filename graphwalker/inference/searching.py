@@ -21,6 +21,7 @@ from graphwalker.inference.engine import BranchingEngine, Completion, Engine, Sa
 from graphwalker.inference.judging import Judging
 from graphwalker.inference.labels import Labeller
 from graphwalker.inference.question_search import QuestionSearch, Sample, Searched
+from graphwalker.inference.rollout import check_room
 from graphwalker.inference.search_nodes import Stepped, make_node, step
 from graphwalker.inference.turn_text import room_for, turn_text
 from graphwalker.search.node import Node
@@ -54,7 +55,8 @@ def run_searches(
     (default: as many as the engine has rows). Observations are cut as in `rollout.run_episodes`; a state that leaves
     no room for a turn is terminal (``limit`` "length"). An exception of an environment, the searcher or the value
     function ends its question with the ending ``error``; one of the engine as a whole is raised. Raises ``UserError``
-    for an unknown searcher, and where what values or judges says that it is gone for good.
+    for an unknown searcher, a prompt of the first question after which no turn has room, and where what values or
+    judges says that it is gone for good.
     """
     searcher = find_searcher(config.searcher)
     sampling = replace(sampling, temperature=config.search_temperature)
@@ -69,7 +71,10 @@ def run_searches(
                 if question is None:
                     exhausted = True
                 else:
-                    loop.begin(_start(index, question, make_env, loop, searcher, config, seed))
+                    search = _start(index, question, make_env, loop, searcher, config, seed)
+                    if index == 0:  # what is too long for the first is mostly too long for all
+                        check_room(f"question {question.id}", search.root.ids, engine)
+                    loop.begin(search)
             if not loop.running:
                 return
             loop.turn()

@@ -24,6 +24,7 @@ from graphwalker.kg.table import load_table
 from graphwalker.kg.workspace import Workspace
 
 STORES = ("memory", "oxigraph")
+_OWN = re.compile(r"\..*|oxigraph|[a-z_]+\.(npy|json|sqlite.*)")  # what builds and indexes write
 MEMORY = 2 << 30  # bytes that a build may hold beside the interpreter and its libraries
 
 
@@ -165,8 +166,12 @@ def _source_errors() -> Iterator[None]:
 
 
 def _check_replaceable(out: Path) -> None:
-    """Refuse to replace what is not a KG: a build must never delete a user's folder."""
-    if out.is_dir() and any(out.iterdir()) and not (out / META).is_file():
-        raise UserError(f"{out} exists and is not a knowledge graph: choose another folder or remove it")
+    """Refuse to replace what is not a KG, or holds more than one: a build must never delete a user's files."""
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} exists and is not a folder")
+    if not out.is_dir() or not any(out.iterdir()):
+        return
+    if not (out / META).is_file():
+        raise UserError(f"{out} exists and is not a knowledge graph: choose another folder or remove it")
+    if others := sorted(path.name for path in out.iterdir() if not _OWN.fullmatch(path.name)):
+        raise UserError(f"{out} also holds {others[0]}, and a build replaces the whole folder: move it elsewhere")

@@ -2,6 +2,7 @@
 
 import random
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -318,8 +319,18 @@ def test_a_state_without_room_is_terminal(run, toy_tokenizer, toy_tasks):
     for search in searched:
         assert search.trajectory.ending == "budget" and search.trajectory.extra["endings"] == {"length": 5}
         assert search.trajectory.turns[-1].observation == ""  # nobody saw it
-    engine = ActorEngine(toy_tokenizer, None, max_length=10)
-    assert {s.trajectory.extra["stopped"] for s in run(engine=engine, searcher="linear")} == {"length"}
+
+
+def test_a_prompt_without_room_is_said_before_the_first_turn_and_costs_a_later_question_alone(
+    run, toy_tokenizer, toy_tasks
+):
+    with pytest.raises(UserError, match="the prompt of question toy-1 takes .* allow more tokens an episode"):
+        run(engine=ActorEngine(toy_tokenizer, None, max_length=10), searcher="linear")
+    question, turns = toy_tasks[0]
+    long = replace(question, id="long", text=question.text + " word" * 400)
+    engine = ActorEngine(toy_tokenizer, lambda text, draw: turns[-1], max_length=400)
+    first, later = run([question, long], engine=engine, act=None, searcher="linear")
+    assert first.trajectory.ending == "answered" and later.trajectory.extra["stopped"] == "length"
 
 
 def test_an_actor_that_never_is_done(run):

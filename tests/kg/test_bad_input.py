@@ -14,6 +14,7 @@ from graphwalker.kg.build import build_from_triples, build_kg
 from graphwalker.kg.open import is_built, open_kg
 from graphwalker.kg.rdf import read_rdf
 from graphwalker.kg.schema import load_schema
+from graphwalker.kg.search import EntitySearch
 
 GOOD = "<http://e.org/a> <http://e.org/p> <http://e.org/b> .\n"
 TRIPLES = [("m.a", "r.p", "m.b"), ("m.a", "type.object.name", '"A"@en')]
@@ -178,6 +179,19 @@ def test_a_folder_that_is_no_kg_is_never_replaced(tmp_path):
     assert left_behind(tmp_path / "mine") == ["thesis.txt"]
     with pytest.raises(UserError, match="not a folder"):
         build_from_triples(TRIPLES, tmp_path / "mine" / "thesis.txt")
+
+
+@pytest.mark.parametrize("store", ["memory", "oxigraph"])
+def test_a_kg_is_built_again_but_not_over_files_that_are_not_its_own(tmp_path, store):
+    kg = tmp_path / "kg"
+    build_from_triples([("m.a", "b.c.d", "m.e")], kg, store=store)
+    if store == "oxigraph":
+        EntitySearch.open(open_kg(kg), kg)  # indexes are its own
+    build_from_triples([("m.a", "b.c.d", "m.f")], kg, store=store)
+    (kg / "train.jsonl").write_text("{}")
+    with pytest.raises(UserError, match="also holds train.jsonl, and a build replaces the whole folder"):
+        build_from_triples([("m.a", "b.c.d", "m.g")], kg, store=store)
+    assert (kg / "train.jsonl").is_file() and open_kg(kg).has_node("m.f")
 
 
 def test_a_failing_source_leaves_nothing(tmp_path):

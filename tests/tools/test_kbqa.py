@@ -127,6 +127,11 @@ def test_what_is_not_run_is_an_observation_that_says_why(tools, action, status, 
     assert run.observation.text.startswith("Error: ") and reason in run.observation.text
 
 
+def test_the_tools_of_kqapro_need_its_schema(toy_sparql_kg):
+    with pytest.raises(UserError, match="need a KG with the schema kqapro, this one has freebase"):
+        KBQAToolbox(open_kg(toy_sparql_kg), toy_sparql_kg, "kqapro")
+
+
 def test_a_query_past_its_time_is_an_observation(toy_sparql_kg):
     hurried = KBQAToolbox(open_kg(toy_sparql_kg), toy_sparql_kg, query_limits=QueryLimits(seconds=0.3))
     product = " . ".join(f"?a{i} ?b{i} ?c{i}" for i in range(8))

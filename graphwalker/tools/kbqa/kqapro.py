@@ -7,6 +7,7 @@ from graphwalker.kg.store import Step
 from graphwalker.kg.terms import XSD, literal_value, parse_literal
 from graphwalker.tools.kbqa.forms import Form, Shown, listed, quoted, typed
 
+NAME = "pred:name"
 VALUE, UNIT, DATE, YEAR = "pred:value", "pred:unit", "pred:date", "pred:year"
 INSTANCE_OF = "pred:instance_of"
 PARTS = (VALUE, UNIT, DATE, YEAR)

@@ -24,7 +24,7 @@ from graphwalker.protocol.interactive import (
     parse_call,
 )
 from graphwalker.tools.kbqa.forms import Form, listed
-from graphwalker.tools.kbqa.kqapro import KQAProForm
+from graphwalker.tools.kbqa.kqapro import NAME, KQAProForm
 from graphwalker.tools.kbqa.patterns import Around, Ranker, center, collect, distinct, ranked, readable
 from graphwalker.tools.kbqa.type_search import TypeSearch
 from graphwalker.tools.observation import Observation, error, outage
@@ -92,7 +92,7 @@ class KBQAToolbox:
             raise UserError(f"{kg} {NO_SPARQL}")
         if tools not in TOOL_SETS:
             raise UserError(f"no tools {tools!r}: expected one of {', '.join(TOOL_SETS)}")
-        if tools == "kqapro" and "" not in store.schema.namespaces:
+        if tools == "kqapro" and NAME not in store.schema.name_predicates:
             raise UserError(
                 f"{kg}: the tools kqapro need a KG with the schema kqapro, this one has {store.schema.name}"
             )
