@@ -156,6 +156,15 @@ def test_bad_input_is_one_line(make_run, tmp_path, capsys):
         kbqa_report([tmp_path])
 
 
+def test_markdown_has_depths_in_order_whatever_run_came_first():
+    rows = [
+        {"method": "a", "depths": {"1": 3, "2": 1}, "mean_depth": 1.5},
+        {"method": "b", "depths": {"1": 1, "10": 2}},
+    ]
+    head = markdown(rows).splitlines()[0]
+    assert head == "| method | depths 1 | depths 2 | depths 10 | mean_depth |"
+
+
 def test_markdown_spreads_types_over_columns():
     rows = [
         {"method": "a|b", "types": {"Conj": {"value": 50.0, "low": 40.0, "high": 60.0}}, "f1": 1.5, "n": None},
