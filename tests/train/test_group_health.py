@@ -32,6 +32,14 @@ def _weights(trainer) -> list[torch.Tensor]:
     return [p.detach().clone() for p in trainer.model.parameters()]
 
 
+ROUNDING = 1e-5  # rows of another length are summed in another order
+
+
+def _apart(some: list[torch.Tensor], others: list[torch.Tensor]) -> float:
+    """The largest difference between two models' weights, which are of the size of 0.1."""
+    return max(float((a - b).abs().max()) for a, b in zip(some, others, strict=True))
+
+
 def _log(trainer) -> dict:
     return next(entry for entry in trainer.state.log_history if "reward" in entry)
 
@@ -58,7 +66,7 @@ def test_an_outage_has_no_part_in_the_loss_whatever_its_episode_held(loss_type, 
         return _weights(trainer), _log(trainer)
 
     (one, log), (other, _) = train(ASK), train(ASK.replace("Look.", "Look at all that stands around there."))
-    assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+    assert _apart(one, other) < ROUNDING
     assert log["episode/outage"] == 0.25 and log["outage/timeout"] == 2
     assert log["episode/answered"] == log["episode/turns"] == 1.0  # of those that could be scored
     assert log["rewards/em/mean"] == 0.5 and log["rewards/turn_format/mean"] == 1.0 and log["group/alive"] == 1.0
@@ -84,8 +92,7 @@ def test_the_loss_is_that_of_the_groups_that_count(dead, loss_type, make_grpo, u
         return _weights(trainer), _log(trainer)
 
     (both, log), (alone, _) = train(8), train(4)
-    for a, b in zip(both, alone, strict=True):
-        torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-4)
+    assert _apart(both, alone) < ROUNDING
     assert log["group/alive"] == 0.5 and log["group/outage" if dead == "outage" else "group/all_wrong"] == 0.5
 
 
@@ -104,8 +111,7 @@ def test_a_dropped_group_has_no_part_in_the_kl_either(make_grpo, make_model, use
         return _weights(trainer)
 
     dropped, kept = ([train(text, what) for text in (WRONG, LONGER)] for what in ("drop", "keep"))
-    assert all(torch.equal(a, b) for a, b in zip(*dropped, strict=True))
-    assert not all(torch.equal(a, b) for a, b in zip(*kept, strict=True))
+    assert _apart(*dropped) < ROUNDING < _apart(*kept) / 10
 
 
 def test_dead_groups_are_refilled_with_other_questions(make_grpo, use_script):
