@@ -9,6 +9,7 @@ stands for a fact, and a query of its own lists them (Interactive-KBQA's prompt 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from data_pipelines.gold_paths import NotWalkable, gold_sparql
 from data_pipelines.gold_queries import (
     DOT,
     Chain,
@@ -16,9 +17,8 @@ from data_pipelines.gold_queries import (
     Fact,
     GoldQuery,
     Named,
-    NotWalkable,
     gold_parts,
-    query_of_paths,
+    name_of,
     statement,
 )
 from graphwalker.kg.sparql_patterns import Tokens, TriplePattern
@@ -94,10 +94,7 @@ class KQAProGold(GoldQuery):
 
 def read_kqapro(question: Question, store: KGStore) -> KQAProGold:
     """As `data_pipelines.gold_queries.read_gold`, on a KG with the schema kqapro."""
-    sparql = question.sparql or query_of_paths(question, store)
-    if not sparql:
-        raise NotWalkable("it has neither SPARQL nor a gold path for each topic")
-    return _Reader(store, sparql).read()
+    return _Reader(store, gold_sparql(question, store)).read()
 
 
 class _Reader:
@@ -155,14 +152,8 @@ class _Reader:
         relations |= {p.object[0] for p in self.parts.patterns if self._relation(p) == FACT[1]}
         tokens = [end for p in edges for end in (p.subject[0], p.object[0])]
         tokens += [token for part in self.parts.rest for token in part if token not in relations]
-        found = []
-        for token in dict.fromkeys(t for t in tokens if t.kind == "IRI" and not t.text.startswith(XSD)):
-            node = self.schema.compact(token.text)
-            name = self.store.names([node])[0] if self.store.has_node(node) else None
-            if name is None:
-                raise NotWalkable("an entity of its query is not in the KG, or has no name there")
-            found.append(Named(token, (name,)))
-        return found
+        ids = dict.fromkeys(t for t in tokens if t.kind == "IRI" and not t.text.startswith(XSD))
+        return [Named(token, (name_of(token, self.store),)) for token in ids]
 
     def _fact(
         self, node: Token, about: Sequence[TriplePattern], values: Sequence[TriplePattern]

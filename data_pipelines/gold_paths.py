@@ -13,6 +13,14 @@ class NotWalkable(ValueError):
     """Why a query cannot be walked, in plain words."""
 
 
+def gold_sparql(question: Question, store: KGStore) -> str:
+    """A question's gold SPARQL, or what its gold paths say; raises `NotWalkable` where it has neither."""
+    sparql = question.sparql or query_of_paths(question, store)
+    if not sparql:
+        raise NotWalkable("it has neither SPARQL nor a gold path for each topic")
+    return sparql
+
+
 def query_of_paths(question: Question, store: KGStore) -> str:
     """SPARQL for the gold paths of a question, "" without one for each topic with an id.
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from data_pipelines.gold_paths import NotWalkable, query_of_paths
+from data_pipelines.gold_paths import NotWalkable, gold_sparql
 from graphwalker.errors import QueryRefused
 from graphwalker.kg.dialect import KNOWN_PREFIXES, normal_tokens
 from graphwalker.kg.schema import Schema
@@ -226,10 +226,7 @@ def read_gold(question: Question, store: KGStore) -> GoldQuery:
 
     Raises `NotWalkable` where there is neither, and for what the interactive tools cannot find.
     """
-    sparql = question.sparql or query_of_paths(question, store)
-    if not sparql:
-        raise NotWalkable("it has neither SPARQL nor a gold path for each topic")
-    return _Reader(store, _unwrapped(gold_parts(sparql, store.schema))).read()
+    return _Reader(store, _unwrapped(gold_parts(gold_sparql(question, store), store.schema))).read()
 
 
 def _renamed(token: Token) -> Token:
@@ -309,8 +306,13 @@ class _Reader:
         return bool(words) and words <= _LANGUAGE_WORDS
 
     def _names(self, token: Token) -> tuple[str, ...]:
-        node = self.schema.compact(token.text)
-        name = self.store.names([node])[0] if token.kind == "IRI" and self.store.has_node(node) else None
-        if name is None:
-            raise NotWalkable("an entity of its query is not in the KG, or has no name there")
-        return (name, *self.store.aliases(node))
+        return (name_of(token, self.store), *self.store.aliases(self.schema.compact(token.text)))
+
+
+def name_of(token: Token, store: KGStore) -> str:
+    """What the KG calls an entity of a query; raises `NotWalkable` where it does not have it, or no name for it."""
+    node = store.schema.compact(token.text)
+    name = store.names([node])[0] if token.kind == "IRI" and store.has_node(node) else None
+    if name is None:
+        raise NotWalkable("an entity of its query is not in the KG, or has no name there")
+    return name

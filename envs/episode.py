@@ -143,6 +143,8 @@ class ToolEnv(EpisodeEnv):
 
     must_answer: str
     """What the last turn is told that calls a tool nevertheless."""
+    calls = "queries"
+    """What the protocol names its calls."""
 
     def _step(self, text: str, truncated_turn: bool) -> Step:
         parsed = self._parse(text)
@@ -171,9 +173,6 @@ class ToolEnv(EpisodeEnv):
         if not parsed.extra_queries:
             return observation.text
         return f"{observation.text}\n... only the first of your {parsed.extra_queries + 1} {self.calls} was run"
-
-    calls = "queries"
-    """What the protocol names them."""
 
     # What a protocol gives.
 

@@ -9,7 +9,7 @@ from graphwalker.protocol.prompts import Prompt
 from graphwalker.rewards import em
 from graphwalker.tools.kbqa.toolbox import Executed, KBQAToolbox
 from graphwalker.tools.observation import Observation
-from graphwalker.types import Question, Trajectory
+from graphwalker.types import Question
 
 MAX_TURNS = 15
 """The maximum depth. The paper gives none; its expected depth is 7 and Eq. 4 leaves nothing of a reward at depth 17."""
@@ -23,7 +23,9 @@ class KBQAEnv(ToolEnv):
     over.
     The answer is what the last query that ran has found: names, else the text of its values, "true" or "false" (KQA
     Pro: "yes" or "no") of an ASK; nothing where none ran. A query that takes too long is an observation: the model
-    wrote it. Reward and ends are those of every `EpisodeEnv`; a call in turn `max_turns` is not run.
+    wrote it. Reward and ends are those of every `EpisodeEnv`; a call in turn `max_turns` is not run. A trajectory's
+    ``extra`` has ``"sparql"`` (the last query that ran, "" where none did) and ``"executable"`` (whether it found
+    anything).
     """
 
     role = "user"
@@ -43,14 +45,6 @@ class KBQAEnv(ToolEnv):
         super().__init__(toolbox.store, prompt, reward, max_turns, max_errors)
         self.toolbox = toolbox
         self._executed: Executed | None = None
-
-    def trajectory(self) -> Trajectory:
-        """The episode so far; one that is still running has the ending ``"budget"``.
-
-        ``extra`` has ``"sparql"`` (the last query that ran, "" where none did), ``"executable"`` (whether it found
-        anything) and, of an outage that ended it, ``"outage"`` (its kind).
-        """
-        return super().trajectory()
 
     def _extra(self) -> dict[str, Any]:
         done = self._executed

@@ -235,17 +235,18 @@ def left_out(run: KbqaRun) -> int:
 def markdown(rows: Sequence[Row]) -> str:
     """Rows as one Markdown table; what lies in a mapping is spread over columns (types, and depths in order)."""
     flat = [_flat(row) for row in rows]
-    seen = list(dict.fromkeys(column for row in flat for column in row))
-    groups = [column.rpartition(" ")[0] if column[-1].isdigit() else column for column in seen]
-    head = sorted(seen, key=lambda column: (groups.index(groups[seen.index(column)]), _depth(column)))
+    first: dict[str, int] = {}  # where each mapping's columns begin
+    for column in (seen := list(dict.fromkeys(column for row in flat for column in row))):
+        first.setdefault(_numbered(column)[0], len(first))
+    head = sorted(seen, key=lambda column: (first[_numbered(column)[0]], _numbered(column)[1]))
     lines = [head, ["---"] * len(head), *([row.get(column, "-") for column in head] for row in flat)]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def _depth(column: str) -> int:
-    """The number that a column of a mapping over numbers ends with."""
-    last = column.rpartition(" ")[2]
-    return int(last) if last.isdigit() else 0
+def _numbered(column: str) -> tuple[str, int]:
+    """The name and the number of a column of a mapping over numbers; 0 for any other."""
+    name, _, last = column.rpartition(" ")
+    return (name, int(last)) if last.isdigit() else (column, 0)
 
 
 def _flat(row: Row) -> dict[str, str]:
